@@ -1,0 +1,22 @@
+//! The rules of Sichen: what may happen to jobs, runs, shards and leases, and what follows.
+//!
+//! Everything here decides and nothing here acts: no clock, runtime, randomness, SQL or wire.
+//! The same arguments give the same answer in production, in the simulator, and when a recorded
+//! history is replayed. Start with [`lifecycle`] (the moves), then [`port`] (what a store must
+//! keep), then [`dispatch`] (who runs what).
+//!
+//! # Not here
+//! Storing (`sichen-store`), the duties that call these rules (`sichen-engine`), wire formats
+//! (`sichen-proto`, `sichen-server`).
+
+pub mod dispatch;
+pub mod document;
+pub mod event;
+pub mod ids;
+pub mod layout;
+pub mod lease;
+pub mod lifecycle;
+pub mod model;
+pub mod name;
+pub mod port;
+pub mod retry;

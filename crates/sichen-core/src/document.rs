@@ -1,0 +1,367 @@
+//! The job document: what a user writes.
+//!
+//! `apiVersion: sichen/v1, kind: Job`. This is the only part of core that is serialized: it is a
+//! promise to users. Alternatives are externally tagged (`range: {…}`), so that an error can point
+//! at the line. Unknown fields are refused.
+//!
+//! # Not here
+//! Reading YAML with lines and columns (`sichen-server`), the rules for schedules
+//! (`schedule`).
+
+mod check;
+mod duration;
+mod resolve;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use check::{Problem, check};
+pub use duration::Duration;
+pub use resolve::{Request, new_run};
+
+/// The only `apiVersion`.
+pub const API_VERSION: &str = "sichen/v1";
+
+/// A whole document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Document {
+    /// `sichen/v1`.
+    pub api_version: String,
+    /// `Job`.
+    pub kind: String,
+    /// Name and labels.
+    pub metadata: Metadata,
+    /// What to run, when and how.
+    pub spec: Spec,
+}
+
+/// Name and labels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Metadata {
+    /// The job's name in its namespace; see [`crate::name::Name`].
+    pub name: String,
+    /// The tenant; `default` if left out.
+    #[serde(default = "default_name")]
+    pub namespace: String,
+    /// Free text for people, at most 1 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Labels for searching.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+fn default_name() -> String {
+    "default".to_owned()
+}
+
+/// What to run, when and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// When; none means only on request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<ScheduleSpec>,
+    /// IANA zone of the schedules; `UTC` if left out.
+    #[serde(default = "default_zone")]
+    pub time_zone: String,
+    /// The handler that workers offer, or the process they start.
+    pub run: RunSpec,
+    /// Pool whose workers run it; `default` if left out.
+    #[serde(default = "default_name")]
+    pub pool: String,
+    /// Parameters handed to every shard.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// How the input is cut; one shard if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<ShardsSpec>,
+    /// Shards of one run that may run at once; all workers' slots if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<u32>,
+    /// Higher goes first, −1,000 to 1,000; 0 if left out.
+    #[serde(default)]
+    pub priority: i32,
+    /// When a failed shard is tried again.
+    #[serde(default)]
+    pub retry: RetrySpec,
+    /// Limits on time.
+    #[serde(default)]
+    pub timeouts: TimeoutsSpec,
+    /// What happens when a planned time comes while a run is active.
+    #[serde(default)]
+    pub overlap: OverlapSpec,
+    /// What happens to planned times that were missed.
+    #[serde(default)]
+    pub catch_up: CatchUpSpec,
+    /// Whether a run whose done and expected counts differ fails.
+    #[serde(default)]
+    pub counts_must_match: bool,
+}
+
+fn default_zone() -> String {
+    "UTC".to_owned()
+}
+
+/// One schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScheduleSpec {
+    /// A cron expression in the default dialect (5 fields, or 6 with seconds first).
+    Cron(String),
+    /// A fixed rate from a fixed grid.
+    Every(Duration),
+    /// Once, at an RFC 3339 instant.
+    At(String),
+}
+
+/// What a shard's attempt starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunSpec {
+    /// A handler registered in a worker program under this name.
+    Handler(String),
+    /// A process that the worker's configuration allows.
+    Process(ProcessSpec),
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ProcessSpec {
+    /// Program and arguments, never a shell line.
+    pub argv: Vec<String>,
+    /// Environment variables beside the `SICHEN_…` ones.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+}
+
+/// How the input is cut.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ShardsSpec {
+    /// This many shards, told apart by index and total.
+    Count(u32),
+    /// A range of keys.
+    Range(RangeSpec),
+    /// A list of items, one shard each.
+    Items(ItemsSpec),
+}
+
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RangeSpec {
+    /// Integers (default), or instants.
+    #[serde(default)]
+    pub keys: KeysSpec,
+    /// Where the range begins and ends.
+    pub bounds: BoundsSpec,
+    /// Cut into this many shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Cut into shards of this many keys (time: of this length).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<SizeSpec>,
+}
+
+/// What the keys of a range are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeysSpec {
+    /// 64-bit integers.
+    #[default]
+    Integer,
+    /// Instants, RFC 3339 in the document, microseconds inside.
+    Time,
+}
+
+/// Size of a shard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SizeSpec {
+    /// Keys.
+    Keys(u64),
+    /// Length of time.
+    Length(Duration),
+}
+
+/// Where a range begins and ends; half open, fixed once per run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BoundsSpec {
+    /// Given here.
+    Literal(LiteralBounds),
+    /// Named parameters of the run.
+    Parameters(ParameterBounds),
+    /// The run's own period (time keys).
+    Period,
+    /// Read once per run by a worker: one row with the least and greatest key.
+    Query(QueryBounds),
+}
+
+/// Bounds given in the document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LiteralBounds {
+    /// First key.
+    pub from: KeySpec,
+    /// First key outside.
+    pub to: KeySpec,
+}
+
+/// A key: an integer, or an RFC 3339 instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum KeySpec {
+    /// An integer.
+    Integer(i64),
+    /// An instant.
+    Instant(String),
+}
+
+/// Bounds taken from the run's parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ParameterBounds {
+    /// Name of the parameter with the first key.
+    pub from: String,
+    /// Name of the parameter with the first key outside.
+    pub to: String,
+}
+
+/// Bounds read by a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct QueryBounds {
+    /// Name of a data source in the worker's configuration.
+    pub data_source: String,
+    /// A query with one row and two integer columns: least and greatest key, or two NULLs.
+    pub sql: String,
+}
+
+/// A list of items.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ItemsSpec {
+    /// Given here.
+    Values(Vec<String>),
+    /// A parameter of the run that is a list of strings.
+    Parameter(String),
+}
+
+/// When a failed shard is tried again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RetrySpec {
+    /// Started attempts in one budget, 1 to 1,000; 3 if left out.
+    #[serde(default = "default_attempts")]
+    pub max_attempts: u32,
+    /// The wait between them; full jitter from 1 s to 5 min if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<BackoffSpec>,
+}
+
+fn default_attempts() -> u32 {
+    3
+}
+
+impl Default for RetrySpec {
+    fn default() -> Self {
+        Self { max_attempts: default_attempts(), backoff: None }
+    }
+}
+
+/// The wait between attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BackoffSpec {
+    /// Always the same.
+    Fixed(Duration),
+    /// Growing.
+    Exponential(ExponentialSpec),
+    /// Growing, and drawn evenly from 0 to the grown value.
+    FullJitter(ExponentialSpec),
+}
+
+/// A growing wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ExponentialSpec {
+    /// After the first attempt.
+    pub base: Duration,
+    /// Growth, 1 to 100; 2 if left out.
+    #[serde(default = "default_factor")]
+    pub factor: f64,
+    /// Longest wait.
+    pub max: Duration,
+}
+
+fn default_factor() -> f64 {
+    2.0
+}
+
+/// Limits on time; none if left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct TimeoutsSpec {
+    /// Of one attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Duration>,
+    /// Of the whole run, from its creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Duration>,
+    /// Between two signs of progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Duration>,
+}
+
+/// What happens when a planned time comes while a run of the job is active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OverlapSpec {
+    /// Both run.
+    Allow,
+    /// The new one is skipped and says which run blocked it.
+    #[default]
+    Forbid,
+}
+
+/// What happens to planned times that were missed while down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CatchUpSpec {
+    /// Which of them run; the latest if left out.
+    #[serde(default)]
+    pub policy: CatchUpPolicySpec,
+    /// Only those not older than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting_deadline: Option<Duration>,
+}
+
+impl Default for CatchUpSpec {
+    fn default() -> Self {
+        Self { policy: CatchUpPolicySpec::Latest, starting_deadline: None }
+    }
+}
+
+/// Which missed times run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CatchUpPolicySpec {
+    /// None.
+    None,
+    /// The latest.
+    #[default]
+    Latest,
+    /// All, at most this many.
+    All(u32),
+    /// One run that stands for all of them.
+    Coalesce,
+}

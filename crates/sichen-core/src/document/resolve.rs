@@ -1,0 +1,176 @@
+//! From a job document and an occasion to the run that is to be written.
+//!
+//! The one place where a layout meets its parameters and period, so that a scheduled, a manual and
+//! a backfilled run are cut alike.
+//!
+//! # Not here
+//! Writing it ([`crate::port::Store`]); cutting ([`crate::layout`]).
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::check::{Problem, range_cut};
+use super::{BoundsSpec, Document, ItemsSpec, KeySpec, RangeSpec, RunSpec, ShardsSpec};
+use crate::ids::{JobUid, Occasion, Revision};
+use crate::layout::{Descriptor, Layout, MAX_SHARDS};
+use crate::model::{Period, RunTerms};
+use crate::name::Name;
+use crate::port::NewRun;
+
+/// The handler name under which a worker runs processes.
+pub const PROCESS_HANDLER: &str = "process";
+
+/// Which run is wanted.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The job.
+    pub job: JobUid,
+    /// Its revision, the one of the document.
+    pub revision: Revision,
+    /// The occasion.
+    pub occasion: Occasion,
+    /// The period it stands for.
+    pub period: Option<Period>,
+    /// Parameters that take the place of the document's.
+    pub parameters: Map<String, Value>,
+    /// Digest of the request, for idempotency keys.
+    pub digest: String,
+}
+
+/// The run that `request` asks for, as the document has it at `now`.
+///
+/// # Errors
+/// A [`Problem`] if parameters that the layout needs are missing or of the wrong kind, or if it
+/// gives too many shards.
+pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRun, Problem> {
+    let spec = &doc.spec;
+    let mut parameters = spec.parameters.clone();
+    parameters.extend(request.parameters);
+    let shards = shards(doc, &parameters, request.period)?;
+    let handler = match &spec.run {
+        RunSpec::Handler(name) => name.clone(),
+        RunSpec::Process(_) => PROCESS_HANDLER.to_owned(),
+    };
+    let pool = Name::new(&spec.pool)
+        .map_err(|e| problem("spec.pool", format!("SC1001: the name {:?} {e}", spec.pool)))?;
+    let deadline = spec.timeouts.run.and_then(|t| now.checked_add(t.0).ok());
+    let terms = RunTerms {
+        pool,
+        handler,
+        priority: spec.priority,
+        parallelism: spec.parallelism.unwrap_or(MAX_SHARDS),
+        parameters: Value::Object(parameters).to_string(),
+        counts_must_match: spec.counts_must_match,
+        deadline,
+    };
+    Ok(NewRun {
+        job: request.job,
+        occasion: request.occasion,
+        revision: request.revision,
+        period: request.period,
+        terms,
+        shards,
+        ready_at: now,
+        digest: request.digest,
+        born_leased: None,
+        attempt_timeout: doc.attempt_timeout(),
+    })
+}
+
+impl Document {
+    /// How long one attempt may take.
+    #[must_use]
+    pub fn attempt_timeout(&self) -> Option<SignedDuration> {
+        self.spec.timeouts.attempt.map(|t| t.0)
+    }
+
+    /// The layout that the answer of the plan step's query gives.
+    ///
+    /// # Errors
+    /// A message if the document has no such layout or the answer can't be cut.
+    pub fn cut_extremes(&self, keys: Option<(i64, i64)>) -> Result<Vec<Descriptor>, String> {
+        let Some(ShardsSpec::Range(range)) = &self.spec.shards else {
+            return Err("SC1021: this job's layout takes no bounds from a query".to_owned());
+        };
+        let layout = Layout::from_extremes(keys, range_cut(range)?).map_err(|e| e.to_string())?;
+        layout.cut().map_err(|e| e.to_string())
+    }
+}
+
+fn problem(path: &str, message: impl Into<String>) -> Problem {
+    Problem { path: path.to_owned(), message: message.into() }
+}
+
+fn shards(
+    doc: &Document,
+    parameters: &Map<String, Value>,
+    period: Option<Period>,
+) -> Result<Vec<Descriptor>, Problem> {
+    let layout = match &doc.spec.shards {
+        None => Layout::Single,
+        Some(ShardsSpec::Count(n)) => Layout::Count(*n),
+        Some(ShardsSpec::Items(ItemsSpec::Values(items))) => Layout::Items(items.clone()),
+        Some(ShardsSpec::Items(ItemsSpec::Parameter(name))) => {
+            Layout::Items(items(parameters, name)?)
+        }
+        Some(ShardsSpec::Range(range)) => {
+            if let BoundsSpec::Query(query) = &range.bounds {
+                return Ok(vec![Descriptor::Plan {
+                    data_source: query.data_source.clone(),
+                    sql: query.sql.clone(),
+                }]);
+            }
+            let path = "spec.shards.range";
+            let cut = range_cut(range).map_err(|m| problem(path, m))?;
+            let (from, to) = bounds(range, parameters, period)?;
+            Layout::Range { from, to, cut }
+        }
+    };
+    layout.cut().map_err(|e| problem("spec.shards", e.to_string()))
+}
+
+fn items(parameters: &Map<String, Value>, name: &str) -> Result<Vec<String>, Problem> {
+    let path = format!("parameters.{name}");
+    let Some(Value::Array(values)) = parameters.get(name) else {
+        return Err(problem(&path, "SC1022: the layout needs this parameter, a list of strings"));
+    };
+    values
+        .iter()
+        .map(|v| v.as_str().map(str::to_owned))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| problem(&path, "SC1022: must be a list of strings"))
+}
+
+fn bounds(
+    range: &RangeSpec,
+    parameters: &Map<String, Value>,
+    period: Option<Period>,
+) -> Result<(i64, i64), Problem> {
+    match &range.bounds {
+        BoundsSpec::Literal(b) => {
+            let key = |k| range.key(k).map_err(|m| problem("spec.shards.range.bounds.literal", m));
+            Ok((key(&b.from)?, key(&b.to)?))
+        }
+        BoundsSpec::Parameters(names) => {
+            let key = |name: &str| {
+                let path = format!("parameters.{name}");
+                let key = match parameters.get(name) {
+                    Some(Value::Number(n)) if n.is_i64() => {
+                        KeySpec::Integer(n.as_i64().unwrap_or_default())
+                    }
+                    Some(Value::String(text)) => KeySpec::Instant(text.clone()),
+                    _ => return Err(problem(&path, "SC1023: the layout needs this parameter, a key")),
+                };
+                range.key(&key).map_err(|m| problem(&path, m))
+            };
+            Ok((key(&names.from)?, key(&names.to)?))
+        }
+        BoundsSpec::Period => {
+            let period = period.ok_or_else(|| {
+                problem("spec.shards.range.bounds", "SC1024: this run has no period; give one")
+            })?;
+            Ok((period.start.as_microsecond(), period.end.as_microsecond()))
+        }
+        BoundsSpec::Query(_) => Err(problem("spec.shards.range.bounds", "SC1025: not read yet")),
+    }
+}

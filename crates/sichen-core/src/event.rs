@@ -1,0 +1,170 @@
+//! The event log: one row per state change, written in the same transaction.
+//!
+//! It is a run's visible timeline, the outbox of the live feed, and what the history checker reads:
+//! folding it gives the state (I46).
+//!
+//! # Invariants
+//! - `ver` is dense per entity from 1; it is the entity row's version after the change.
+//! - An event that changes nothing (a refused report) has `ver` 0.
+//! - A run's creation and expansion stand for its shards' creation: each has `ver` 1 from then on.
+//!
+//! # Not here
+//! Who reads it and how far (cursors belong to readers).
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
+use crate::lifecycle::words;
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entity {
+    /// A job: its document, its schedule's high-water mark, its decisions.
+    Job(JobUid),
+    /// A run.
+    Run(RunId),
+    /// A shard.
+    Shard(ShardKey),
+    /// A worker session.
+    Session(SessionId),
+    /// A server node.
+    Node(NodeId),
+    /// A duty, by its key's text.
+    Duty(String),
+}
+
+impl Entity {
+    /// `job`, `run`, `shard`, `session`, `node` or `duty`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Entity::Job(_) => "job",
+            Entity::Run(_) => "run",
+            Entity::Shard(_) => "shard",
+            Entity::Session(_) => "session",
+            Entity::Node(_) => "node",
+            Entity::Duty(_) => "duty",
+        }
+    }
+
+    /// The part after the kind: uid, number, `run/no`, or duty key.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match self {
+            Entity::Job(uid) => uid.to_string(),
+            Entity::Run(id) => id.to_string(),
+            Entity::Shard(key) => format!("{}/{}", key.run, key.no.0),
+            Entity::Session(id) => id.to_string(),
+            Entity::Node(id) => id.to_string(),
+            Entity::Duty(key) => key.clone(),
+        }
+    }
+
+    /// Reads what [`Entity::kind`] and [`Entity::id`] wrote.
+    #[must_use]
+    pub fn parse(kind: &str, id: &str) -> Option<Self> {
+        Some(match kind {
+            "job" => Entity::Job(JobUid(id.parse().ok()?)),
+            "run" => Entity::Run(RunId(id.parse().ok()?)),
+            "shard" => {
+                let (run, no) = id.split_once('/')?;
+                Entity::Shard(ShardKey::new(RunId(run.parse().ok()?), no.parse().ok()?))
+            }
+            "session" => Entity::Session(SessionId(id.parse().ok()?)),
+            "node" => Entity::Node(NodeId(id.parse().ok()?)),
+            "duty" => Entity::Duty(id.to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Entity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.id())
+    }
+}
+
+words! {
+    /// What happened, in the past tense.
+    Kind {
+        /// A job was created or changed; data: revision.
+        JobApplied = "job_applied",
+        /// A job was paused.
+        JobPaused = "job_paused",
+        /// A job was resumed.
+        JobResumed = "job_resumed",
+        /// A job was deleted.
+        JobDeleted = "job_deleted",
+        /// The high-water mark moved; data: from, to, runs, decisions.
+        ScheduleAdvanced = "schedule_advanced",
+        /// A run was written; data: occasion, revision, total (shards written with it).
+        RunCreated = "run_created",
+        /// The plan step's answer was cut; data: total.
+        RunExpanded = "run_expanded",
+        /// The first shard was granted.
+        RunStarted = "run_started",
+        /// All shards closed; the run has its outcome.
+        RunSettled = "run_settled",
+        /// An explicit retry reopened the run; data: round, shards.
+        RunReopened = "run_reopened",
+        /// A cancel, a deadline or a fatal error stops the run; data: stop.
+        StopRequested = "stop_requested",
+        /// A shard was leased; data: session, worker.
+        AttemptGranted = "attempt_granted",
+        /// A checkpoint was stored; data: seq, done.
+        CheckpointSaved = "checkpoint_saved",
+        /// An attempt ended; data: end, error.
+        AttemptEnded = "attempt_ended",
+        /// A shard that waited was stopped.
+        ShardStopped = "shard_stopped",
+        /// A closed shard waits again.
+        ShardReopened = "shard_reopened",
+        /// A report with an old token, or under a dead session, was refused; changes nothing.
+        ReportRefused = "report_refused",
+        /// A worker registered; data: worker, incarnation.
+        SessionRegistered = "session_registered",
+        /// A session ended; cause: expired, superseded, drained.
+        SessionEnded = "session_ended",
+        /// A server node registered.
+        NodeRegistered = "node_registered",
+        /// A duty has a new owner; data: node, evidence.
+        DutyAcquired = "duty_acquired",
+        /// A duty's owner gave it up.
+        DutyReleased = "duty_released",
+    }
+}
+
+/// One row of the event log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place in the log; ids only, not commit order.
+    pub seq: u64,
+    /// What it is about.
+    pub entity: Entity,
+    /// The entity's version after it, or 0 if it changed nothing.
+    pub ver: u32,
+    /// The store's clock in the deciding transaction.
+    pub at: Timestamp,
+    /// The operation that wrote it.
+    pub op: OpId,
+    /// Who caused it, such as `node 3`, `worker w1`, `user alice`.
+    pub actor: String,
+    /// The duty under which it was written, if a duty wrote it.
+    pub duty: Option<(String, Term)>,
+    /// What happened.
+    pub kind: Kind,
+    /// State before; empty where there is none.
+    pub from: String,
+    /// State after; empty where there is none.
+    pub to: String,
+    /// The attempt it belongs to.
+    pub attempt: Option<u32>,
+    /// The shard's token after it (for a refused report: the token refused).
+    pub token: Option<Token>,
+    /// A short reason, for people and for the checker.
+    pub cause: String,
+    /// More, as a JSON object; `{}` if nothing.
+    pub data: String,
+}

@@ -1,0 +1,95 @@
+//! How long a right to act lasts, and when its holder must stop by itself.
+//!
+//! # Invariants
+//! - A holder's own deadline lies before the instant at which the store may grant again, as long as
+//!   its clock runs at most 10 % too slow.
+//! - An expired session is never renewed.
+//!
+//! # Not here
+//! Which clock (the store's for expiry, the holder's boot clock for its own deadline); what happens
+//! to a shard whose lease ended ([`crate::lifecycle`]).
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The times of a session: how often its holder beats, and how long one beat lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rhythm {
+    /// From one beat to the next.
+    pub beat: SignedDuration,
+    /// How long a session lives after a beat was taken.
+    pub ttl: SignedDuration,
+}
+
+/// Why a rhythm was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "SC1310: a session of {ttl:?} with a beat of {beat:?} is lost by one late beat; \
+     the session must be at least three beats and longer than its safety margin"
+)]
+pub struct Insane {
+    /// The refused session length.
+    pub ttl: SignedDuration,
+    /// The refused beat.
+    pub beat: SignedDuration,
+}
+
+impl Rhythm {
+    /// Workers: beat 3 s, session 15 s.
+    pub const WORKER: Rhythm =
+        Rhythm { beat: SignedDuration::from_secs(3), ttl: SignedDuration::from_secs(15) };
+    /// Server nodes: beat 1 s, lease 5 s.
+    pub const NODE: Rhythm =
+        Rhythm { beat: SignedDuration::from_secs(1), ttl: SignedDuration::from_secs(5) };
+
+    /// Checks that a session outlasts three beats and the holder's safety margin.
+    ///
+    /// # Errors
+    /// [`Insane`] names both values.
+    pub fn checked(self) -> Result<Self, Insane> {
+        let Rhythm { beat, ttl } = self;
+        let sane = beat > SignedDuration::ZERO
+            && beat.checked_mul(3).is_some_and(|three| ttl >= three)
+            && ttl.checked_sub(self.margin()).is_some_and(|rest| rest > beat);
+        if sane { Ok(self) } else { Err(Insane { ttl, beat }) }
+    }
+
+    /// What the holder gives away for safety: 10 % of the session and 500 ms.
+    #[must_use]
+    pub fn margin(self) -> SignedDuration {
+        self.ttl / 10 + SignedDuration::from_millis(500)
+    }
+}
+
+/// Whether a right that lasts until `expires_at` has ended at `now` (the store's clock).
+///
+/// At the very instant of expiry it has ended: a holder counts less, never more.
+#[must_use]
+pub fn has_expired(expires_at: Timestamp, now: Timestamp) -> bool {
+    now >= expires_at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ttl_s: i64, beat_s: i64, sane: bool) {
+        let rhythm = Rhythm {
+            ttl: SignedDuration::from_secs(ttl_s),
+            beat: SignedDuration::from_secs(beat_s),
+        };
+        assert_eq!(rhythm.checked().is_ok(), sane, "ttl {ttl_s} s, beat {beat_s} s");
+    }
+
+    /// STUCK-017.
+    #[test]
+    fn a_lease_not_longer_than_three_beats_is_refused() {
+        check(60, 60, false);
+        check(10, 9, false);
+        check(30, 10, true);
+        check(15, 3, true);
+        check(3, 1, true);
+        check(0, 0, false);
+        check(1, 0, false);
+        check(i64::MAX, i64::MAX, false);
+    }
+}

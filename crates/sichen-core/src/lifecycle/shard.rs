@@ -1,0 +1,173 @@
+//! A shard's next state.
+//!
+//! This module alone decides it. The caller commits the [`Transition`] under a guard (state and
+//! token unchanged); if the guard fails it reads again and decides anew.
+//!
+//! # Not here
+//! The run's state ([`super::run`]); the delay before a retry ([`crate::retry`]).
+
+use jiff::Timestamp;
+
+use super::{AttemptEnd, ShardState, StopCause};
+use crate::ids::{ShardKey, Token};
+use crate::retry;
+
+/// What a decision about a shard depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Which shard.
+    pub key: ShardKey,
+    /// Its state.
+    pub state: ShardState,
+    /// Its current token.
+    pub token: Token,
+    /// Started attempts of the present budget, `released` ones not counted.
+    pub used: u32,
+    /// Whether its run is being stopped.
+    pub stop: Option<StopCause>,
+}
+
+/// How an attempt ended, as its holder, the reaper or a timeout says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Success.
+    Succeeded,
+    /// An error that another attempt may not have.
+    Failed,
+    /// An error that no attempt of this shard can avoid.
+    FailedForGood,
+    /// An error that makes the whole run pointless.
+    FailedRun,
+    /// Past its timeout.
+    TimedOut,
+    /// Session over, nothing reported.
+    Lost,
+    /// Stopped because it was told to.
+    Cancelled,
+    /// Given back unharmed.
+    Released,
+}
+
+impl Ending {
+    /// The word the attempt is recorded with.
+    #[must_use]
+    pub fn attempt_end(self) -> AttemptEnd {
+        match self {
+            Ending::Succeeded => AttemptEnd::Succeeded,
+            Ending::Failed | Ending::FailedForGood | Ending::FailedRun => AttemptEnd::Failed,
+            Ending::TimedOut => AttemptEnd::TimedOut,
+            Ending::Lost => AttemptEnd::Lost,
+            Ending::Cancelled => AttemptEnd::Cancelled,
+            Ending::Released => AttemptEnd::Released,
+        }
+    }
+}
+
+/// What follows from an attempt's end; commit all of it together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The shard's next state.
+    pub to: ShardState,
+    /// How the attempt is recorded.
+    pub end: AttemptEnd,
+    /// Not to be granted before this instant (`scheduled` and `retry` only).
+    pub ready_at: Option<Timestamp>,
+    /// Whether the attempt goes back into the budget.
+    pub refund: bool,
+    /// Whether the whole run must be stopped with [`StopCause::Fatal`].
+    pub stops_run: bool,
+}
+
+/// Why a report changes nothing. Ordinary life with lost workers: answer the sender, record it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A newer holder exists, or the attempt was revoked.
+    #[error("SC2001: token {given} is stale; the shard is at token {current}")]
+    Stale {
+        /// The token the sender holds.
+        given: Token,
+        /// The shard's token.
+        current: Token,
+    },
+    /// The token is current but no attempt runs under it.
+    #[error("SC2002: no attempt is running under token {given}; the shard is {state}")]
+    NotRunning {
+        /// The token the sender holds.
+        given: Token,
+        /// The shard's state.
+        state: ShardState,
+    },
+    /// The token is newer than any this store has granted: its last records were lost.
+    #[error("SC2003: token {given} was never granted here (the shard is at {current}); this store may have lost its newest records")]
+    Unknown {
+        /// The token the sender holds.
+        given: Token,
+        /// The shard's token.
+        current: Token,
+    },
+}
+
+/// Decides what the end of the attempt that held `token` does to the shard.
+///
+/// A success is kept even when a stop was requested: the work is done, and the run then settles by
+/// what else happened. Everything else that ends after a stop request is `cancelled`.
+///
+/// # Errors
+/// [`Refused`] when the sender does not hold the running attempt.
+pub fn on_end(
+    shard: &Facts,
+    token: Token,
+    ending: Ending,
+    policy: &retry::Policy,
+    now: Timestamp,
+) -> Result<Transition, Refused> {
+    check_token(shard, token)?;
+    let end = ending.attempt_end();
+    let plain = Transition { to: ShardState::Failed, end, ready_at: None, refund: false, stops_run: false };
+    if ending == Ending::Succeeded {
+        return Ok(Transition { to: ShardState::Succeeded, ..plain });
+    }
+    if shard.stop.is_some() {
+        return Ok(Transition { to: ShardState::Cancelled, ..plain });
+    }
+    Ok(match ending {
+        Ending::Succeeded | Ending::FailedForGood => plain,
+        Ending::FailedRun => Transition { stops_run: true, ..plain },
+        Ending::Cancelled | Ending::Released => Transition {
+            // Stopped without a request on record is a release: nobody asked for its end.
+            to: ShardState::Scheduled,
+            ready_at: Some(now),
+            refund: true,
+            ..plain
+        },
+        Ending::Failed | Ending::TimedOut | Ending::Lost => {
+            if shard.used >= policy.max_attempts {
+                plain
+            } else {
+                let ready_at = Some(policy.ready_at(shard.key, shard.used, now));
+                Transition { to: ShardState::Retry, ready_at, ..plain }
+            }
+        }
+    })
+}
+
+/// Whether `token` is that of the attempt now running.
+///
+/// # Errors
+/// [`Refused`] says what is the case instead.
+pub fn check_token(shard: &Facts, token: Token) -> Result<(), Refused> {
+    if token < shard.token {
+        return Err(Refused::Stale { given: token, current: shard.token });
+    }
+    if token > shard.token {
+        return Err(Refused::Unknown { given: token, current: shard.token });
+    }
+    if shard.state != ShardState::Running {
+        return Err(Refused::NotRunning { given: token, state: shard.state });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "shard_tests.rs"]
+mod tests;

@@ -1,0 +1,321 @@
+//! The facts a store keeps, as values: jobs, runs, shards, sessions, duties.
+//!
+//! # Not here
+//! How a store lays them out; the wire and API shapes of the same facts (edges convert by hand).
+
+use jiff::Timestamp;
+
+use crate::event::Event;
+use crate::ids::{JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token};
+use crate::layout::Descriptor;
+use crate::lifecycle::run::Counters;
+use crate::lifecycle::{RunState, ShardState, StopCause};
+use crate::name::{JobName, Name};
+
+/// The number of trigger partitions; a job belongs to one for its whole life.
+pub const PARTITIONS: u8 = 64;
+
+/// The trigger partition of a job.
+#[must_use]
+pub fn partition_of(job: JobUid) -> u8 {
+    let index = crate::layout::index_of(job.0.as_bytes(), u32::from(PARTITIONS));
+    u8::try_from(index).unwrap_or(0)
+}
+
+/// A duty: what exactly one server node may do at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DutyKey {
+    /// Firing, settling and overlap for one partition of the jobs.
+    Trigger(u8),
+    /// Leasing and reaping for one pool.
+    Pool(Name),
+    /// Removing old history.
+    Janitor,
+}
+
+impl DutyKey {
+    /// `trigger/7`, `pool/default`, `janitor`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            DutyKey::Trigger(partition) => format!("trigger/{partition}"),
+            DutyKey::Pool(pool) => format!("pool/{pool}"),
+            DutyKey::Janitor => "janitor".to_owned(),
+        }
+    }
+
+    /// Reads what [`DutyKey::text`] wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "janitor" {
+            return Some(DutyKey::Janitor);
+        }
+        match text.split_once('/')? {
+            ("trigger", n) => n.parse().ok().filter(|n| *n < PARTITIONS).map(DutyKey::Trigger),
+            ("pool", name) => Name::new(name).ok().map(DutyKey::Pool),
+            _ => None,
+        }
+    }
+}
+
+/// A duty's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duty {
+    /// Which.
+    pub key: DutyKey,
+    /// Raised at every change of owner.
+    pub term: Term,
+    /// The owner, if it was not released.
+    pub node: Option<NodeId>,
+}
+
+/// A server node's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Which.
+    pub id: NodeId,
+    /// Where peers and workers reach it.
+    pub address: String,
+    /// When its lease ends.
+    pub expires_at: Timestamp,
+}
+
+/// A job's row with its current document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Identity.
+    pub uid: JobUid,
+    /// Display name.
+    pub name: JobName,
+    /// Current version of the document.
+    pub revision: Revision,
+    /// Version of the row; every change raises it.
+    pub ver: u32,
+    /// The document as stored (JSON of [`crate::document::Document`]).
+    pub document: String,
+    /// Whether its schedules are paused.
+    pub paused: bool,
+    /// Instants up to here are decided.
+    pub high_water: Timestamp,
+    /// The next planned instant to decide, if any.
+    pub next_due: Option<Timestamp>,
+    /// Runs that are not closed.
+    pub active_runs: u32,
+    /// When it was created.
+    pub created_at: Timestamp,
+}
+
+/// What all attempts of a run need besides the document; fixed at creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunTerms {
+    /// Pool whose workers may take its shards.
+    pub pool: Name,
+    /// Handler that the workers must offer.
+    pub handler: String,
+    /// Higher goes first; −1,000 to 1,000.
+    pub priority: i32,
+    /// Shards of the run that may be leased at once.
+    pub parallelism: u32,
+    /// Parameters, a JSON object.
+    pub parameters: String,
+    /// Whether the sums of done and expected must be equal at the end.
+    pub counts_must_match: bool,
+    /// When the whole run must have ended.
+    pub deadline: Option<Timestamp>,
+}
+
+/// A planned period, half open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// Start, included.
+    pub start: Timestamp,
+    /// End, not included.
+    pub end: Timestamp,
+}
+
+/// A run's row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Identity.
+    pub id: RunId,
+    /// Its job.
+    pub job: JobUid,
+    /// Its job's name.
+    pub job_name: JobName,
+    /// What makes it the one run of its occasion.
+    pub occasion: Occasion,
+    /// The job's revision it uses.
+    pub revision: Revision,
+    /// The period it stands for.
+    pub period: Option<Period>,
+    /// What its attempts need.
+    pub terms: RunTerms,
+    /// State.
+    pub state: RunState,
+    /// Raised by each explicit retry, from 1.
+    pub round: u32,
+    /// Version of the row.
+    pub ver: u32,
+    /// Shard counts.
+    pub counters: Counters,
+    /// Why and since when it is being stopped.
+    pub stop: Option<(StopCause, Timestamp)>,
+    /// Why it has this outcome, if it is closed and that is not plain.
+    pub reason: String,
+    /// Digest of the request that made it (manual runs).
+    pub digest: String,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// When its first shard was granted.
+    pub started_at: Option<Timestamp>,
+    /// When it was settled.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A shard's progress as its holder counts it. All zero or empty until reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Items done so far, over all attempts.
+    pub done: u64,
+    /// Items expected in all, if known.
+    pub expected: Option<u64>,
+    /// Items per second, times 1,000.
+    pub rate_milli: u64,
+    /// What the holder waits on, such as `mysql-main`; empty if nothing.
+    pub waiting_on: String,
+}
+
+/// A checkpoint: the position up to which a shard is reliably complete.
+///
+/// Sichen's copy is a display: where the checkpoint lives with the data, that one is the truth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Rises with each checkpoint of the shard; 0 before the first.
+    pub seq: u64,
+    /// The position, opaque to Sichen; at most 64 KiB.
+    pub position: String,
+}
+
+/// Why an attempt did not succeed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// A short code, such as `exit:1`, `panic`, `session_expired`.
+    pub code: String,
+    /// For people; at most 4 KiB.
+    pub message: String,
+}
+
+/// A shard's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Identity.
+    pub key: ShardKey,
+    /// What it has to do.
+    pub descriptor: Descriptor,
+    /// State.
+    pub state: ShardState,
+    /// Version of the row.
+    pub ver: u32,
+    /// Current fencing token; 0 before the first grant.
+    pub token: Token,
+    /// Attempts started so far, over all rounds.
+    pub attempt: u32,
+    /// Attempts that count against the present budget.
+    pub used: u32,
+    /// Attempts that began after an earlier one was lost.
+    pub takeovers: u32,
+    /// Not to be granted before.
+    pub ready_at: Timestamp,
+    /// The holder, while running.
+    pub session: Option<SessionId>,
+    /// Number of the grant within its session (see [`crate::port::Granted`]).
+    pub grant_seq: u64,
+    /// When the running attempt must have ended, if it has a timeout.
+    pub timeout_at: Option<Timestamp>,
+    /// Digest of the last accepted report, to tell a repeat from a contradiction.
+    pub digest: String,
+    /// Newest checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Newest progress.
+    pub progress: Progress,
+    /// The last failure.
+    pub failure: Option<Failure>,
+    /// Start of the last attempt.
+    pub started_at: Option<Timestamp>,
+    /// When it was closed.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Who a worker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerIdentity {
+    /// Display name.
+    pub name: Name,
+    /// Kept in its data directory.
+    pub uid: String,
+    /// The machine's boot id.
+    pub boot_id: String,
+    /// New at each process start.
+    pub incarnation: String,
+}
+
+/// A worker session's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Identity.
+    pub id: SessionId,
+    /// Version of the row (registration 1, end 2).
+    pub ver: u32,
+    /// Who.
+    pub worker: WorkerIdentity,
+    /// The pool it serves.
+    pub pool: Name,
+    /// Shards it runs at once.
+    pub slots: u32,
+    /// Handlers it offers.
+    pub handlers: Vec<String>,
+    /// Takes no new work.
+    pub draining: bool,
+    /// Number of its last grant.
+    pub grant_seq: u64,
+    /// When it registered.
+    pub registered_at: Timestamp,
+    /// When it ends unless renewed.
+    pub expires_at: Timestamp,
+    /// When it ended, and why: `expired`, `superseded`, `drained`.
+    pub ended: Option<(Timestamp, String)>,
+}
+
+/// The record that planned instants were not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// First instant.
+    pub from: Timestamp,
+    /// Last instant, included.
+    pub to: Timestamp,
+    /// How many instants.
+    pub count: u64,
+    /// Why: `overlap`, `deadline`, `paused`, `catch_up`, `coalesced`, `gap`, …
+    pub reason: String,
+    /// What it refers to, such as the run that blocked it; empty if nothing.
+    pub reference: String,
+}
+
+/// All rows of a store, for tests, `sichen verify` and the differential test. In id order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dump {
+    /// Jobs, deleted ones too.
+    pub jobs: Vec<Job>,
+    /// Runs.
+    pub runs: Vec<Run>,
+    /// Shards.
+    pub shards: Vec<Shard>,
+    /// Sessions.
+    pub sessions: Vec<Session>,
+    /// Duties.
+    pub duties: Vec<Duty>,
+    /// Decisions with their job.
+    pub decisions: Vec<(JobUid, Decision)>,
+    /// Events.
+    pub events: Vec<Event>,
+}

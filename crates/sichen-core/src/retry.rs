@@ -1,0 +1,140 @@
+//! When a failed shard is tried again.
+//!
+//! # Invariants
+//! - A delay is never negative and never above the policy's `max`.
+//! - Every started attempt counts against `max_attempts` except one that ended `released`.
+//!
+//! # Not here
+//! Whether a shard may be retried at all ([`crate::lifecycle`]); retries of store calls (engine).
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::ids::ShardKey;
+
+/// How long to wait before the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Backoff {
+    /// Always the same delay.
+    Fixed {
+        /// The delay.
+        delay: SignedDuration,
+    },
+    /// `base × factor^(n−1)`, at most `max`.
+    Exponential {
+        /// Delay after the first attempt.
+        base: SignedDuration,
+        /// Growth from attempt to attempt, 1 to 100.
+        factor: f64,
+        /// Longest delay.
+        max: SignedDuration,
+        /// Whether the delay is drawn evenly from 0 to that value ("full jitter").
+        jitter: bool,
+    },
+}
+
+/// A job's retry policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// Started attempts in one budget, 1 to 1,000.
+    pub max_attempts: u32,
+    /// The wait between them.
+    pub backoff: Backoff,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            backoff: Backoff::Exponential {
+                base: SignedDuration::from_secs(1),
+                factor: 2.0,
+                max: SignedDuration::from_mins(5),
+                jitter: true,
+            },
+        }
+    }
+}
+
+impl Policy {
+    /// The instant before which attempt `used + 1` may not start, after `used` attempts of the
+    /// budget (at least 1) have ended at `now`.
+    ///
+    /// The jitter is a hash of the shard and the attempt, so that replaying gives the same answer
+    /// and shards that failed together do not come back together.
+    #[must_use]
+    pub fn ready_at(&self, shard: ShardKey, used: u32, now: Timestamp) -> Timestamp {
+        now.checked_add(self.delay(shard, used)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// The delay after `used` attempts (at least 1).
+    #[must_use]
+    pub fn delay(&self, shard: ShardKey, used: u32) -> SignedDuration {
+        match self.backoff {
+            Backoff::Fixed { delay } => delay.max(SignedDuration::ZERO),
+            Backoff::Exponential { base, factor, max, jitter } => {
+                let power = i32::try_from(used.saturating_sub(1)).unwrap_or(i32::MAX);
+                let seconds = (base.as_secs_f64() * factor.max(1.0).powi(power))
+                    .clamp(0.0, max.as_secs_f64().max(0.0));
+                let share = if jitter { unit_hash(shard, used) } else { 1.0 };
+                SignedDuration::try_from_secs_f64(seconds * share).unwrap_or(max)
+            }
+        }
+    }
+}
+
+/// A number in [0, 1) that depends on nothing but its arguments (SplitMix64's finalizer).
+fn unit_hash(shard: ShardKey, used: u32) -> f64 {
+    let mut x = shard.run.0 ^ (u64::from(shard.no.0.cast_unsigned()) << 32) ^ u64::from(used);
+    for _ in 0..2 {
+        x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^= x >> 31;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit a f64 exactly")]
+    let unit = (x >> 11) as f64 / (1u64 << 53) as f64;
+    unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exponential(base_s: i64, factor: f64, max_s: i64) -> Policy {
+        Policy {
+            max_attempts: 3,
+            backoff: Backoff::Exponential {
+                base: SignedDuration::from_secs(base_s),
+                factor,
+                max: SignedDuration::from_secs(max_s),
+                jitter: false,
+            },
+        }
+    }
+
+    /// RETRY-008.
+    #[test]
+    fn backoff_never_overflows_its_cap() {
+        let shard = ShardKey::new(crate::ids::RunId(1), 0);
+        let policy = exponential(10, 2.0, 3600);
+        for used in 1..=100u32 {
+            let expect = if used <= 9 { 10 * (1i64 << (used - 1)) } else { 3600 };
+            assert_eq!(policy.delay(shard, used).as_secs(), expect, "attempt {used}");
+        }
+        let day = 86_400;
+        let policy = exponential(day, 10.0, 30 * day);
+        let days: Vec<i64> = (1..=4).map(|n| policy.delay(shard, n).as_secs() / day).collect();
+        assert_eq!(days, [1, 10, 30, 30]);
+        assert_eq!(policy.delay(shard, u32::MAX).as_secs(), 30 * day);
+    }
+
+    #[test]
+    fn full_jitter_stays_within_the_delay_and_spreads() {
+        let policy = Policy::default();
+        let delays: Vec<_> =
+            (0..200).map(|no| policy.delay(ShardKey::new(crate::ids::RunId(7), no), 3)).collect();
+        assert!(delays.iter().all(|d| !d.is_negative() && *d <= SignedDuration::from_secs(4)));
+        let below = delays.iter().filter(|d| **d < SignedDuration::from_secs(2)).count();
+        assert!((60..=140).contains(&below), "{below} of 200 in the lower half");
+    }
+}

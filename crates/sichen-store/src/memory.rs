@@ -1,0 +1,1 @@
+//! The readable specification of a store, in memory.
