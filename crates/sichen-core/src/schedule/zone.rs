@@ -1,0 +1,91 @@
+//! Stretches of constant offset in a time zone.
+//!
+//! # Invariants
+//! - Neighbouring stretches differ in offset; changes of a zone's abbreviation alone are passed over.
+//! - All seconds: offsets and transitions of the zone database are whole seconds.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// The instants `[start, end)` at which a zone has the offset `offset`, all in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub start: i64,
+    pub end: i64,
+    pub offset: i64,
+    /// The offset just before `start`, where there is one.
+    pub offset_before: Option<i64>,
+}
+
+/// First and last second that the engine answers for, a day inside the range of [`Timestamp`] so
+/// that civil arithmetic never leaves it.
+pub(crate) const FIRST: i64 = -377_705_023_201 + 2 * 86_400;
+pub(crate) const LAST: i64 = 253_402_207_200 - 2 * 86_400;
+
+impl Stretch {
+    /// The stretch that holds the second `at`, which lies within `FIRST..=LAST`.
+    pub(crate) fn at(zone: &TimeZone, at: i64) -> Stretch {
+        let offset = offset(zone, at);
+        let (start, offset_before) = start(zone, at, offset);
+        Stretch { start, end: end(zone, at, offset), offset, offset_before }
+    }
+
+    /// The part of a stretch from `at` on, for callers to whom its start is nothing: cheaper.
+    pub(crate) fn from(zone: &TimeZone, at: i64) -> Stretch {
+        let offset = offset(zone, at);
+        Stretch { start: at, end: end(zone, at, offset), offset, offset_before: None }
+    }
+
+    /// The stretch that begins where this one ends.
+    pub(crate) fn next(&self, zone: &TimeZone) -> Option<Stretch> {
+        if self.end > LAST {
+            return None;
+        }
+        let offset = offset(zone, self.end);
+        Some(Stretch {
+            start: self.end,
+            end: end(zone, self.end, offset),
+            offset,
+            offset_before: Some(self.offset),
+        })
+    }
+
+    /// The stretch that ends where this one begins.
+    pub(crate) fn prev(&self, zone: &TimeZone) -> Option<Stretch> {
+        let offset = self.offset_before?;
+        let at = self.start - 1;
+        let (start, offset_before) = start(zone, at, offset);
+        Some(Stretch { start, end: self.start, offset, offset_before })
+    }
+}
+
+pub(crate) fn offset(zone: &TimeZone, at: i64) -> i64 {
+    i64::from(zone.to_offset(instant(at)).seconds())
+}
+
+fn end(zone: &TimeZone, at: i64, offset: i64) -> i64 {
+    zone.following(instant(at))
+        .find(|transition| i64::from(transition.offset().seconds()) != offset)
+        .map_or(i64::MAX, |transition| transition.timestamp().as_second())
+}
+
+/// Start of the stretch and the offset before it.
+fn start(zone: &TimeZone, at: i64, offset: i64) -> (i64, Option<i64>) {
+    // Strictly earlier than the argument, hence one later than `at`.
+    for transition in zone.preceding(instant(at + 1)) {
+        let start = transition.timestamp().as_second();
+        if start <= FIRST {
+            break;
+        }
+        let before = self::offset(zone, start - 1);
+        if before != offset {
+            return (start, Some(before));
+        }
+    }
+    (i64::MIN, None)
+}
+
+/// The instant of a second within the engine's range; what lies outside is held to its edge.
+pub(crate) fn instant(second: i64) -> Timestamp {
+    Timestamp::from_second(second.clamp(FIRST, LAST)).expect("the engine's range lies within jiff's")
+}
