@@ -20,3 +20,4 @@ pub mod model;
 pub mod name;
 pub mod port;
 pub mod retry;
+pub mod schedule;

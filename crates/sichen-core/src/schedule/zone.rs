@@ -87,5 +87,6 @@ fn start(zone: &TimeZone, at: i64, offset: i64) -> (i64, Option<i64>) {
 
 /// The instant of a second within the engine's range; what lies outside is held to its edge.
 pub(crate) fn instant(second: i64) -> Timestamp {
-    Timestamp::from_second(second.clamp(FIRST, LAST)).expect("the engine's range lies within jiff's")
+    Timestamp::from_second(second.clamp(FIRST, LAST))
+        .expect("the engine's range lies within jiff's")
 }

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
+use super::Dialect;
 use super::error::{Error, FieldName, Kind};
 use super::pattern::{MonthDays, WeekDays};
-use super::Dialect;
 
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
@@ -80,7 +80,8 @@ impl Reader<'_> {
             let span = start..start + item.len();
             start = span.end + 1;
             if item.is_empty() {
-                let near = span.start.saturating_sub(1).max(self.span.start)..(span.end + 1).min(self.span.end);
+                let near = span.start.saturating_sub(1).max(self.span.start)
+                    ..(span.end + 1).min(self.span.end);
                 return Err(self.error(Kind::EmptyItem, near, "a list has an empty place"));
             }
             self.item(item, span, &mut field)?;
@@ -122,22 +123,32 @@ impl Reader<'_> {
         };
         match (high, step) {
             (None, None) => self.fill(field, low, low, 1),
-            (None, Some(step)) if self.dialect.steps_from_value() => self.fill(field, low, limits.max, step),
+            (None, Some(step)) if self.dialect.steps_from_value() => {
+                self.fill(field, low, limits.max, step)
+            }
             (None, Some(step)) => {
                 return Err(self
-                    .error(Kind::StepWithoutRange, span, "a step follows `*` or a range, not a single value")
+                    .error(
+                        Kind::StepWithoutRange,
+                        span,
+                        "a step follows `*` or a range, not a single value",
+                    )
                     .meant(format!("`{low}-{}/{step}`", limits.max)));
             }
             (Some(high), step) if low <= high => self.fill(field, low, high, step.unwrap_or(1)),
-            (Some(high), step) if self.dialect == Dialect::Quartz && self.name != FieldName::Year => {
+            (Some(high), step)
+                if self.dialect == Dialect::Quartz && self.name != FieldName::Year =>
+            {
                 self.fill_wrapped(field, low, high, step.unwrap_or(1));
             }
             (Some(high), step) => {
                 let error = self.error(Kind::Backward, base_span, "a range never runs backward");
                 return Err(match step {
-                    None => {
-                        error.meant(format!("`{},{}`", run(low, limits.range_max), run(limits.min, high)))
-                    }
+                    None => error.meant(format!(
+                        "`{},{}`",
+                        run(low, limits.range_max),
+                        run(limits.min, high)
+                    )),
                     Some(_) => error.meant("the values as a list"),
                 });
             }
@@ -191,8 +202,8 @@ impl Reader<'_> {
             FieldName::DayOfWeek => (0, 6),
             FieldName::Year | FieldName::Zone | FieldName::Expression => (1970, 2099),
         };
-        let sunday_twice =
-            self.name == FieldName::DayOfWeek && !matches!(self.dialect, Dialect::Quartz | Dialect::Kubernetes);
+        let sunday_twice = self.name == FieldName::DayOfWeek
+            && !matches!(self.dialect, Dialect::Quartz | Dialect::Kubernetes);
         Limits { min, max, range_max: if sunday_twice { 7 } else { max } }
     }
 
@@ -220,7 +231,8 @@ impl Reader<'_> {
                     (FieldName::Month, _) | (_, Dialect::Quartz) => 1,
                     _ => 0,
                 };
-            let sunday_ends = ends_range && value == 0 && limits.range_max == 7 && self.dialect.has_extras();
+            let sunday_ends =
+                ends_range && value == 0 && limits.range_max == 7 && self.dialect.has_extras();
             return Ok(if sunday_ends { 7 } else { value });
         }
         let span = if span.is_empty() { self.span.clone() } else { span };
@@ -239,7 +251,11 @@ impl Reader<'_> {
         let step = match text.parse::<u32>() {
             Ok(step) if step > 0 && text.bytes().all(|byte| byte.is_ascii_digit()) => step,
             _ => {
-                return Err(self.error(Kind::BadStep, span, "a step is a whole number of at least 1"));
+                return Err(self.error(
+                    Kind::BadStep,
+                    span,
+                    "a step is a whole number of at least 1",
+                ));
             }
         };
         let limits = self.limits();
@@ -269,9 +285,19 @@ impl Reader<'_> {
     fn modifier(&self, item: &str, span: &Range<usize>, field: &mut Field) -> Result<bool, Error> {
         let upper = item.to_ascii_uppercase();
         let looks_so = match self.name {
-            FieldName::DayOfMonth => upper.starts_with('L') || upper.ends_with(['L', 'W']) || upper.contains('#'),
-            FieldName::DayOfWeek => upper.contains('#') || upper.strip_suffix('L').is_some_and(|day| day.len() != 2),
-            _ => upper.contains('#') || matches!(upper.trim_start_matches(|c: char| c.is_ascii_digit()), "L" | "W" | "LW"),
+            FieldName::DayOfMonth => {
+                upper.starts_with('L') || upper.ends_with(['L', 'W']) || upper.contains('#')
+            }
+            FieldName::DayOfWeek => {
+                upper.contains('#') || upper.strip_suffix('L').is_some_and(|day| day.len() != 2)
+            }
+            _ => {
+                upper.contains('#')
+                    || matches!(
+                        upper.trim_start_matches(|c: char| c.is_ascii_digit()),
+                        "L" | "W" | "LW"
+                    )
+            }
         };
         if !looks_so {
             return Ok(false);
@@ -288,11 +314,18 @@ impl Reader<'_> {
                 };
                 let days = &mut field.month_days;
                 if let Some(rest) = body.strip_prefix('L') {
-                    let back = if rest.is_empty() { Some(0) } else { rest.strip_prefix('-').and_then(number) };
+                    let back = if rest.is_empty() {
+                        Some(0)
+                    } else {
+                        rest.strip_prefix('-').and_then(number)
+                    };
                     let back = back.filter(|back| *back <= 30).ok_or_else(|| {
-                        malformed("`L` is the last day, `L-n` is n days before it, with n from 0 to 30")
+                        malformed(
+                            "`L` is the last day, `L-n` is n days before it, with n from 0 to 30",
+                        )
                     })?;
-                    let set = if weekday { &mut days.nearest_before_last } else { &mut days.before_last };
+                    let set =
+                        if weekday { &mut days.nearest_before_last } else { &mut days.before_last };
                     *set |= 1 << back;
                 } else {
                     let day = number(body).filter(|day| weekday && (1..=31).contains(day)).ok_or_else(|| {
@@ -301,7 +334,9 @@ impl Reader<'_> {
                     days.nearest |= 1 << day;
                 }
             }
-            FieldName::DayOfWeek if upper == "L" && self.dialect == Dialect::Quartz => field.bits |= 1 << 6,
+            FieldName::DayOfWeek if upper == "L" && self.dialect == Dialect::Quartz => {
+                field.bits |= 1 << 6
+            }
             FieldName::DayOfWeek => {
                 let (day, nth) = match item.split_once('#') {
                     Some((day, nth)) => (day, number(nth).filter(|nth| (1..=5).contains(nth))),
@@ -310,7 +345,8 @@ impl Reader<'_> {
                 let nth = nth.filter(|_| !day.is_empty()).ok_or_else(|| {
                     malformed("a weekday field reads `dL`, the last weekday d, and `d#k`, the k-th one, with k from 1 to 5")
                 })?;
-                let weekday = self.weekday(self.value(day, span.start..span.start + day.len(), false)?);
+                let weekday =
+                    self.weekday(self.value(day, span.start..span.start + day.len(), false)?);
                 match nth {
                     0 => field.week_days.last |= 1 << weekday,
                     nth => field.week_days.nth |= 1 << (5 * weekday + nth - 1),
@@ -354,7 +390,11 @@ impl Reader<'_> {
             }
         }
         let Some(hash) = self.hash else {
-            return Err(self.error(Kind::Hash, span, "`H` is spread by a job's key, and none was given"));
+            return Err(self.error(
+                Kind::Hash,
+                span,
+                "`H` is spread by a job's key, and none was given",
+            ));
         };
         let spread = mix(hash ^ (self.name as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let size = u64::from(high - low + 1);
@@ -372,7 +412,9 @@ impl Reader<'_> {
     fn range_in_words(&self) -> String {
         let limits = self.limits();
         match (self.name, self.dialect) {
-            (FieldName::DayOfWeek, Dialect::Quartz) => "weekdays go from 1 = Sunday to 7 = Saturday, or SUN to SAT".into(),
+            (FieldName::DayOfWeek, Dialect::Quartz) => {
+                "weekdays go from 1 = Sunday to 7 = Saturday, or SUN to SAT".into()
+            }
             (FieldName::DayOfWeek, Dialect::Kubernetes) => {
                 "weekdays go from 0 = Sunday to 6 = Saturday, or SUN to SAT".into()
             }

@@ -82,7 +82,9 @@ impl Dialect {
             Dialect::Kubernetes => {
                 "5 fields (minute hour day-of-month month day-of-week), or 6 with seconds before them"
             }
-            Dialect::Quartz => "6 or 7 fields: second minute hour day-of-month month day-of-week [year]",
+            Dialect::Quartz => {
+                "6 or 7 fields: second minute hour day-of-month month day-of-week [year]"
+            }
         }
     }
 }
@@ -168,7 +170,13 @@ impl Cron {
         let cron = Cron::parse(text, dialect, hash)?;
         if cron.never {
             let message = "no date ever matches its day, month and year fields together";
-            return Err(Error::new(text, Kind::Never, FieldName::DayOfMonth, 0..text.len(), message));
+            return Err(Error::new(
+                text,
+                Kind::Never,
+                FieldName::DayOfMonth,
+                0..text.len(),
+                message,
+            ));
         }
         Ok(cron)
     }
@@ -277,7 +285,9 @@ impl Cron {
 
     fn search<'a>(&'a self, zone: &'a TimeZone) -> Option<Search<'a>> {
         match &self.body {
-            Body::Fields { pattern, class } => Some(Search::new(pattern, *class, self.gap, self.fold, zone)),
+            Body::Fields { pattern, class } => {
+                Some(Search::new(pattern, *class, self.gap, self.fold, zone))
+            }
             Body::Every(_) => None,
         }
     }

@@ -18,7 +18,10 @@ const MAX_EVERY: u64 = 100 * 366 * 86_400;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    Fields { pattern: Pattern, class: Class },
+    Fields {
+        pattern: Pattern,
+        class: Class,
+    },
     /// Seconds.
     Every(i64),
 }
@@ -34,7 +37,8 @@ pub(super) struct Parsed {
 }
 
 pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<Parsed, Error> {
-    let whole = |kind, message: &str| Error::new(text, kind, FieldName::Expression, 0..text.len(), message);
+    let whole =
+        |kind, message: &str| Error::new(text, kind, FieldName::Expression, 0..text.len(), message);
     if text.len() > MAX_TEXT {
         let message = format!("an expression is at most {MAX_TEXT} bytes long");
         return Err(Error::new(text, Kind::TooLong, FieldName::Expression, 0..0, message));
@@ -45,7 +49,9 @@ pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<P
     }
     let zone = zone_prefix(text, &mut words, dialect)?;
     let Some(first) = words.first().cloned() else {
-        return Err(whole(Kind::ZonePrefix, "nothing follows the zone").meant("the fields after it"));
+        return Err(
+            whole(Kind::ZonePrefix, "nothing follows the zone").meant("the fields after it")
+        );
     };
     let normal = words.iter().map(|span| &text[span.clone()]).collect::<Vec<_>>().join(" ");
     if text[first.clone()].starts_with('@') {
@@ -84,15 +90,26 @@ pub(super) fn field_count(text: &str) -> usize {
     words(text).len()
 }
 
-fn zone_prefix(text: &str, words: &mut Vec<Range<usize>>, dialect: Dialect) -> Result<Option<String>, Error> {
+fn zone_prefix(
+    text: &str,
+    words: &mut Vec<Range<usize>>,
+    dialect: Dialect,
+) -> Result<Option<String>, Error> {
     let first = words[0].clone();
     let word = &text[first.clone()];
-    let Some(name) = ["TZ=", "CRON_TZ="].into_iter().find_map(|prefix| word.strip_prefix(prefix)) else {
+    let Some(name) = ["TZ=", "CRON_TZ="].into_iter().find_map(|prefix| word.strip_prefix(prefix))
+    else {
         return Ok(None);
     };
     let at = first.end - name.len()..first.end;
     if dialect != Dialect::Kubernetes {
-        let error = Error::new(text, Kind::ZonePrefix, FieldName::Zone, first, "this dialect has no zone prefix");
+        let error = Error::new(
+            text,
+            Kind::ZonePrefix,
+            FieldName::Zone,
+            first,
+            "this dialect has no zone prefix",
+        );
         return Err(error.meant("the zone into its own field, next to the expression"));
     }
     if name.is_empty() || jiff::tz::TimeZone::get(name).is_err() {
@@ -103,7 +120,11 @@ fn zone_prefix(text: &str, words: &mut Vec<Range<usize>>, dialect: Dialect) -> R
     Ok(Some(name.to_owned()))
 }
 
-fn names(text: &str, words: &[Range<usize>], dialect: Dialect) -> Result<&'static [FieldName], Error> {
+fn names(
+    text: &str,
+    words: &[Range<usize>],
+    dialect: Dialect,
+) -> Result<&'static [FieldName], Error> {
     use FieldName::{DayOfMonth, DayOfWeek, Hour, Minute, Month, Second, Year};
     const ALL: [FieldName; 7] = [Second, Minute, Hour, DayOfMonth, Month, DayOfWeek, Year];
     match (words.len(), dialect) {
@@ -111,23 +132,41 @@ fn names(text: &str, words: &[Range<usize>], dialect: Dialect) -> Result<&'stati
         (6, Dialect::Seconds | Dialect::Kubernetes | Dialect::Quartz) => Ok(&ALL[..6]),
         (7, Dialect::Quartz) => Ok(&ALL),
         (count, _) => {
-            let message = format!("{count} fields are too {}", if count < 5 { "few" } else { "many or too few here" });
+            let message = format!(
+                "{count} fields are too {}",
+                if count < 5 { "few" } else { "many or too few here" }
+            );
             let span = words[0].start..words[count - 1].end;
-            Err(Error::new(text, Kind::FieldCount, FieldName::Expression, span, message).meant(dialect.form()))
+            Err(Error::new(text, Kind::FieldCount, FieldName::Expression, span, message)
+                .meant(dialect.form()))
         }
     }
 }
 
-fn combine(text: &str, fields: &[(FieldName, Range<usize>, Field)], dialect: Dialect) -> Result<Body, Error> {
-    let get = |name| fields.iter().find(|(field, ..)| *field == name).map(|(_, span, field)| (span.clone(), *field));
+fn combine(
+    text: &str,
+    fields: &[(FieldName, Range<usize>, Field)],
+    dialect: Dialect,
+) -> Result<Body, Error> {
+    let get = |name| {
+        fields
+            .iter()
+            .find(|(field, ..)| *field == name)
+            .map(|(_, span, field)| (span.clone(), *field))
+    };
     let bits = |name| get(name).map_or(1, |(_, field)| field.bits);
     let star_led = |name| get(name).is_some_and(|(_, field)| field.star_led);
     let (month_span, of_month) = get(FieldName::DayOfMonth).unwrap_or_default();
     let (week_span, of_week) = get(FieldName::DayOfWeek).unwrap_or_default();
     if dialect == Dialect::Quartz && of_month.question == of_week.question {
         let message = "exactly one of the two day fields is `?`";
-        let error =
-            Error::new(text, Kind::QuestionMark, FieldName::DayOfWeek, month_span.start..week_span.end, message);
+        let error = Error::new(
+            text,
+            Kind::QuestionMark,
+            FieldName::DayOfWeek,
+            month_span.start..week_span.end,
+            message,
+        );
         return Err(error.meant("`?` for the day field that does not matter"));
     }
     let both = match dialect {
@@ -136,7 +175,11 @@ fn combine(text: &str, fields: &[(FieldName, Range<usize>, Field)], dialect: Dia
         Dialect::Seconds => of_month.star_exact || of_week.star_exact,
         Dialect::Quartz => true,
     };
-    let class = if star_led(FieldName::Minute) || star_led(FieldName::Hour) { Class::Interval } else { Class::Fixed };
+    let class = if star_led(FieldName::Minute) || star_led(FieldName::Hour) {
+        Class::Interval
+    } else {
+        Class::Fixed
+    };
     let pattern = Pattern {
         seconds: bits(FieldName::Second),
         minutes: bits(FieldName::Minute),
@@ -144,7 +187,8 @@ fn combine(text: &str, fields: &[(FieldName, Range<usize>, Field)], dialect: Dia
         month_days: MonthDays { days: of_month.bits as u32, ..of_month.month_days },
         months: bits(FieldName::Month) as u16,
         week_days: WeekDays { days: of_week.bits as u8, ..of_week.week_days },
-        years: get(FieldName::Year).map(|(_, field)| Years([field.bits, field.more[0], field.more[1]])),
+        years: get(FieldName::Year)
+            .map(|(_, field)| Years([field.bits, field.more[0], field.more[1]])),
         day_rule: if both { DayRule::Both } else { DayRule::Either },
     };
     Ok(Body::Fields { pattern, class })
@@ -157,7 +201,8 @@ fn nickname(
     hash: Option<u64>,
 ) -> Result<(Body, bool), Error> {
     let span = words[0].start..words[words.len() - 1].end;
-    let error = |kind, message: &str| Error::new(text, kind, FieldName::Expression, span.clone(), message);
+    let error =
+        |kind, message: &str| Error::new(text, kind, FieldName::Expression, span.clone(), message);
     let exact = dialect == Dialect::Kubernetes;
     let word = &text[words[0].clone()];
     let name = if exact { word.to_owned() } else { word.to_ascii_lowercase() };
@@ -170,7 +215,8 @@ fn nickname(
             _ => None,
         };
         let period = period.ok_or_else(|| {
-            error(Kind::Every, "the period of `@every` is at least 1 s and at most 100 years").meant("`@every 1h30m`")
+            error(Kind::Every, "the period of `@every` is at least 1 s and at most 100 years")
+                .meant("`@every 1h30m`")
         })?;
         return Ok((Body::Every(period), false));
     }
@@ -217,7 +263,10 @@ fn every(text: &str, decimal: bool) -> Option<i64> {
             _ => return None,
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (!decimal && number.contains('.')) || number.len() > 18 || (whole.is_empty() && fraction.is_empty()) {
+        if (!decimal && number.contains('.'))
+            || number.len() > 18
+            || (whole.is_empty() && fraction.is_empty())
+        {
             return None;
         }
         let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };

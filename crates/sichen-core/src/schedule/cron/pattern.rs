@@ -86,7 +86,8 @@ impl Month {
     }
 
     fn next(self) -> Month {
-        let (year, month) = if self.month == 12 { (self.year + 1, 1) } else { (self.year, self.month + 1) };
+        let (year, month) =
+            if self.month == 12 { (self.year + 1, 1) } else { (self.year, self.month + 1) };
         Month {
             year,
             month,
@@ -97,7 +98,8 @@ impl Month {
     }
 
     fn prev(self) -> Month {
-        let (year, month) = if self.month == 1 { (self.year - 1, 12) } else { (self.year, self.month - 1) };
+        let (year, month) =
+            if self.month == 1 { (self.year - 1, 12) } else { (self.year, self.month - 1) };
         let len = month_len(year, month);
         Month {
             year,
@@ -168,9 +170,11 @@ impl Pattern {
             return 0;
         }
         let (first, last) = (from.div_euclid(DAY), to.div_euclid(DAY));
-        let (after, before) = (self.times_before(from.rem_euclid(DAY)), self.times_before(to.rem_euclid(DAY)));
+        let (after, before) =
+            (self.times_before(from.rem_euclid(DAY)), self.times_before(to.rem_euclid(DAY)));
         let whole = self.days_between(first, last) * self.times_per_day();
-        whole + if self.day_matches(last) { before } else { 0 } - if self.day_matches(first) { after } else { 0 }
+        whole + if self.day_matches(last) { before } else { 0 }
+            - if self.day_matches(first) { after } else { 0 }
     }
 
     /// Whether no civil date ever matches. Exact: looks at a whole cycle of the calendar, or at
@@ -219,7 +223,9 @@ impl Pattern {
 
     /// The matching days of a month; bit `d` is day `d`.
     fn days_in(&self, month: Month) -> u32 {
-        if self.months >> month.month & 1 == 0 || self.years.is_some_and(|years| !years.has(month.year)) {
+        if self.months >> month.month & 1 == 0
+            || self.years.is_some_and(|years| !years.has(month.year))
+        {
             return 0;
         }
         let of_month = self.month_days_in(month);
@@ -262,7 +268,9 @@ impl Pattern {
             for day in 1..=month.len {
                 let weekday = month.weekday(day);
                 let nth = (day - 1) / 7;
-                if set.nth >> (5 * weekday + nth) & 1 == 1 || (set.last >> weekday & 1 == 1 && day + 7 > month.len) {
+                if set.nth >> (5 * weekday + nth) & 1 == 1
+                    || (set.last >> weekday & 1 == 1 && day + 7 > month.len)
+                {
                     days |= 1 << day;
                 }
             }
@@ -293,7 +301,11 @@ impl Pattern {
     }
 
     fn first_time(&self) -> i64 {
-        join(self.hours.trailing_zeros(), self.minutes.trailing_zeros(), self.seconds.trailing_zeros())
+        join(
+            self.hours.trailing_zeros(),
+            self.minutes.trailing_zeros(),
+            self.seconds.trailing_zeros(),
+        )
     }
 
     fn last_time(&self) -> i64 {
@@ -320,14 +332,20 @@ impl Pattern {
             }
         }
         let hours = self.hours >> (hour + 1) << (hour + 1);
-        (hours != 0)
-            .then(|| join(hours.trailing_zeros(), self.minutes.trailing_zeros(), self.seconds.trailing_zeros()))
+        (hours != 0).then(|| {
+            join(
+                hours.trailing_zeros(),
+                self.minutes.trailing_zeros(),
+                self.seconds.trailing_zeros(),
+            )
+        })
     }
 
     /// The last matching time of day at or before `time`.
     fn prev_time(&self, time: i64) -> Option<i64> {
         let (hour, minute, second) = split(time);
-        let (last_minute, last_second) = (63 - self.minutes.leading_zeros(), 63 - self.seconds.leading_zeros());
+        let (last_minute, last_second) =
+            (63 - self.minutes.leading_zeros(), 63 - self.seconds.leading_zeros());
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1 {
                 let seconds = self.seconds & ((2 << second) - 1);
@@ -388,7 +406,11 @@ fn join(hour: u32, minute: u32, second: u32) -> i64 {
 pub(crate) fn month_len(year: i64, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
-        2 if year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) => 29,
+        2 if year.rem_euclid(4) == 0
+            && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) =>
+        {
+            29
+        }
         2 => 28,
         _ => 31,
     }

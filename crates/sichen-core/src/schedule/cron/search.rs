@@ -26,7 +26,13 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// An interval class follows elapsed time whatever the policy says.
-    pub(super) fn new(pattern: &'a Pattern, class: Class, gap: Gap, fold: Fold, zone: &'a TimeZone) -> Search<'a> {
+    pub(super) fn new(
+        pattern: &'a Pattern,
+        class: Class,
+        gap: Gap,
+        fold: Fold,
+        zone: &'a TimeZone,
+    ) -> Search<'a> {
         let (gap, fold) = match class {
             Class::Interval => (Gap::Skip, Fold::Both),
             Class::Fixed => (gap, fold),
@@ -117,7 +123,8 @@ impl<'a> Search<'a> {
         let end = stretch.end.saturating_add(stretch.offset);
         let lower = self.lower(stretch, at + stretch.offset);
         let plain = self.pattern.next(lower).filter(|civil| *civil < end);
-        let moved = self.moved_at_or_after(stretch, at + stretch.offset).filter(|civil| *civil < end);
+        let moved =
+            self.moved_at_or_after(stretch, at + stretch.offset).filter(|civil| *civil < end);
         earliest(plain, moved).map(|civil| civil - stretch.offset)
     }
 
@@ -147,7 +154,9 @@ impl<'a> Search<'a> {
     /// alone.
     fn lower(&self, stretch: &Stretch, civil: i64) -> i64 {
         match (self.fold, stretch.offset_before) {
-            (Fold::First, Some(before)) if before > stretch.offset => civil.max(stretch.start + before),
+            (Fold::First, Some(before)) if before > stretch.offset => {
+                civil.max(stretch.start + before)
+            }
             _ => civil,
         }
     }

@@ -1,0 +1,3 @@
+//! Claims about the rules, from the outside.
+
+mod schedule_cron_cases;
