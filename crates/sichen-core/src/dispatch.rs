@@ -87,7 +87,9 @@ pub fn plan(runs: &[ReadyRun], candidates: &[Candidate], limit: usize) -> Vec<Pl
     let mut start = 0;
     while start < order.len() {
         let priority = order[start].0.priority;
-        let end = order[start..].iter().position(|(r, _)| r.priority != priority);
+        let end = order[start..]
+            .iter()
+            .position(|(r, _)| r.priority != priority);
         let end = end.map_or(order.len(), |n| start + n);
         // Turns: each pass gives every run of this priority at most one shard.
         loop {
@@ -99,12 +101,20 @@ pub fn plan(runs: &[ReadyRun], candidates: &[Candidate], limit: usize) -> Vec<Pl
                 if *taken >= run.room as usize {
                     continue;
                 }
-                let Some(ready) = run.head.get(*taken) else { continue };
-                let Some(session) = place(&run.handler, candidates, &held) else { continue };
+                let Some(ready) = run.head.get(*taken) else {
+                    continue;
+                };
+                let Some(session) = place(&run.handler, candidates, &held) else {
+                    continue;
+                };
                 if let Some(held) = held.get_mut(&session) {
                     *held += 1;
                 }
-                plan.push(Placement { key: ready.key, token: ready.token, session });
+                plan.push(Placement {
+                    key: ready.key,
+                    token: ready.token,
+                    session,
+                });
                 *taken += 1;
             }
             if plan.len() == before {
@@ -131,7 +141,11 @@ fn place(
             }
             let load = u64::from(held) * 1000 / u64::from(c.slots.max(1));
             let load = u32::try_from(load).unwrap_or(u32::MAX);
-            Some(Score { load, held, session: c.session })
+            Some(Score {
+                load,
+                held,
+                session: c.session,
+            })
         })
         .min()
         .map(|score| score.session)

@@ -7,18 +7,36 @@ use crate::ids::RunId;
 
 fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
     let head = (0..shards)
-        .map(|no| Ready { key: ShardKey::new(RunId(id), no), token: Token(0) })
+        .map(|no| Ready {
+            key: ShardKey::new(RunId(id), no),
+            token: Token(0),
+        })
         .collect();
-    ReadyRun { run: RunId(id), priority, handler: "h".into(), room, head }
+    ReadyRun {
+        run: RunId(id),
+        priority,
+        handler: "h".into(),
+        room,
+        head,
+    }
 }
 
 fn worker(id: u64, slots: u32, held: u32) -> Candidate {
-    Candidate { session: SessionId(id), handlers: vec!["h".into()], slots, held }
+    Candidate {
+        session: SessionId(id),
+        handlers: vec!["h".into()],
+        slots,
+        held,
+    }
 }
 
 #[test]
 fn runs_of_one_priority_take_turns() {
-    let plan = plan(&[run(1, 0, 100, 100), run(2, 0, 100, 3)], &[worker(1, 6, 0)], 100);
+    let plan = plan(
+        &[run(1, 0, 100, 100), run(2, 0, 100, 3)],
+        &[worker(1, 6, 0)],
+        100,
+    );
     let of = |id| plan.iter().filter(|p| p.key.run == RunId(id)).count();
     assert_eq!((of(1), of(2)), (3, 3));
 }
@@ -32,14 +50,21 @@ fn higher_priority_goes_first() {
 
 #[test]
 fn the_least_loaded_worker_is_chosen() {
-    let plan = plan(&[run(1, 0, 9, 3)], &[worker(1, 4, 2), worker(2, 8, 2), worker(3, 2, 2)], 100);
+    let plan = plan(
+        &[run(1, 0, 9, 3)],
+        &[worker(1, 4, 2), worker(2, 8, 2), worker(3, 2, 2)],
+        100,
+    );
     let to: Vec<u64> = plan.iter().map(|p| p.session.0).collect();
     assert_eq!(to, [2, 2, 1]);
 }
 
 #[test]
 fn a_handler_nobody_offers_waits_and_blocks_nobody() {
-    let other = ReadyRun { handler: "other".into(), ..run(1, 9, 9, 3) };
+    let other = ReadyRun {
+        handler: "other".into(),
+        ..run(1, 9, 9, 3)
+    };
     let plan = plan(&[other, run(2, 0, 9, 1)], &[worker(1, 4, 0)], 100);
     assert_eq!(plan.len(), 1);
     assert_eq!(plan[0].key.run, RunId(2));

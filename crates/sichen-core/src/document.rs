@@ -274,7 +274,10 @@ fn default_attempts() -> u32 {
 
 impl Default for RetrySpec {
     fn default() -> Self {
-        Self { max_attempts: default_attempts(), backoff: None }
+        Self {
+            max_attempts: default_attempts(),
+            backoff: None,
+        }
     }
 }
 
@@ -347,7 +350,10 @@ pub struct CatchUpSpec {
 
 impl Default for CatchUpSpec {
     fn default() -> Self {
-        Self { policy: CatchUpPolicySpec::Latest, starting_deadline: None }
+        Self {
+            policy: CatchUpPolicySpec::Latest,
+            starting_deadline: None,
+        }
     }
 }
 

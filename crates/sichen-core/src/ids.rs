@@ -108,7 +108,11 @@ impl ShardNo {
 
 impl fmt::Display for ShardNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_plan() { f.write_str("plan") } else { self.0.fmt(f) }
+        if self.is_plan() {
+            f.write_str("plan")
+        } else {
+            self.0.fmt(f)
+        }
     }
 }
 
@@ -125,7 +129,10 @@ impl ShardKey {
     /// The shard `no` of `run`.
     #[must_use]
     pub fn new(run: RunId, no: i32) -> Self {
-        Self { run, no: ShardNo(no) }
+        Self {
+            run,
+            no: ShardNo(no),
+        }
     }
 }
 
@@ -175,11 +182,16 @@ impl Occasion {
     #[must_use]
     pub fn parse(key: &str) -> Option<Self> {
         if let Some(key) = key.strip_prefix("m/") {
-            return Some(Occasion::Manual { key: key.to_owned() });
+            return Some(Occasion::Manual {
+                key: key.to_owned(),
+            });
         }
         let (at, rerun) = key.strip_prefix("p/")?.split_once('/')?;
         let at = Timestamp::from_microsecond(at.parse().ok()?).ok()?;
-        Some(Occasion::Planned { at, rerun: rerun.parse().ok()? })
+        Some(Occasion::Planned {
+            at,
+            rerun: rerun.parse().ok()?,
+        })
     }
 }
 

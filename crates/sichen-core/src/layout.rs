@@ -122,7 +122,9 @@ impl Layout {
     /// # Errors
     /// [`Error::NoEnd`] if `max` is the greatest integer, [`Error::Backwards`] if `min > max`.
     pub fn from_extremes(keys: Option<(i64, i64)>, cut: Cut) -> Result<Self, Error> {
-        let Some((min, max)) = keys else { return Ok(Layout::Items(Vec::new())) };
+        let Some((min, max)) = keys else {
+            return Ok(Layout::Items(Vec::new()));
+        };
         let to = max.checked_add(1).ok_or(Error::NoEnd { max })?;
         if min > max {
             return Err(Error::Backwards { from: min, to });
@@ -152,7 +154,10 @@ impl Layout {
                 let mut seen = std::collections::BTreeSet::new();
                 for (index, item) in items.iter().enumerate() {
                     if item.is_empty() || item.len() > MAX_ITEM_BYTES {
-                        return Err(Error::ItemLength { index, bytes: item.len() });
+                        return Err(Error::ItemLength {
+                            index,
+                            bytes: item.len(),
+                        });
                     }
                     if !seen.insert(item) {
                         return Err(Error::Duplicate { item: item.clone() });
@@ -184,7 +189,12 @@ fn cut_range(from: i64, to: i64, cut: Cut) -> Result<Vec<Descriptor>, Error> {
         };
         i64::try_from(i128::from(from) + offset).unwrap_or(to)
     };
-    Ok((0..n).map(|i| Descriptor::Range { from: edge(i), to: edge(i + 1) }).collect())
+    Ok((0..n)
+        .map(|i| Descriptor::Range {
+            from: edge(i),
+            to: edge(i + 1),
+        })
+        .collect())
 }
 
 fn checked(shards: u128) -> Result<usize, Error> {
@@ -201,9 +211,9 @@ fn checked(shards: u128) -> Result<usize, Error> {
 /// Never for `total >= 1`; a `total` of 0 gives 0.
 #[must_use]
 pub fn index_of(key: &[u8], total: u32) -> u32 {
-    let mut x = key
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    let mut x = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
+    });
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^= x >> 31;

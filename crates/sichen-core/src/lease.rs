@@ -35,11 +35,15 @@ pub struct Insane {
 
 impl Rhythm {
     /// Workers: beat 3 s, session 15 s.
-    pub const WORKER: Rhythm =
-        Rhythm { beat: SignedDuration::from_secs(3), ttl: SignedDuration::from_secs(15) };
+    pub const WORKER: Rhythm = Rhythm {
+        beat: SignedDuration::from_secs(3),
+        ttl: SignedDuration::from_secs(15),
+    };
     /// Server nodes: beat 1 s, lease 5 s.
-    pub const NODE: Rhythm =
-        Rhythm { beat: SignedDuration::from_secs(1), ttl: SignedDuration::from_secs(5) };
+    pub const NODE: Rhythm = Rhythm {
+        beat: SignedDuration::from_secs(1),
+        ttl: SignedDuration::from_secs(5),
+    };
 
     /// Checks that a session outlasts three beats and the holder's safety margin.
     ///
@@ -49,8 +53,14 @@ impl Rhythm {
         let Rhythm { beat, ttl } = self;
         let sane = beat > SignedDuration::ZERO
             && beat.checked_mul(3).is_some_and(|three| ttl >= three)
-            && ttl.checked_sub(self.margin()).is_some_and(|rest| rest > beat);
-        if sane { Ok(self) } else { Err(Insane { ttl, beat }) }
+            && ttl
+                .checked_sub(self.margin())
+                .is_some_and(|rest| rest > beat);
+        if sane {
+            Ok(self)
+        } else {
+            Err(Insane { ttl, beat })
+        }
     }
 
     /// What the holder gives away for safety: 10 % of the session and 500 ms.
@@ -77,7 +87,11 @@ mod tests {
             ttl: SignedDuration::from_secs(ttl_s),
             beat: SignedDuration::from_secs(beat_s),
         };
-        assert_eq!(rhythm.checked().is_ok(), sane, "ttl {ttl_s} s, beat {beat_s} s");
+        assert_eq!(
+            rhythm.checked().is_ok(),
+            sane,
+            "ttl {ttl_s} s, beat {beat_s} s"
+        );
     }
 
     /// STUCK-017.

@@ -51,7 +51,11 @@ impl DutyKey {
             return Some(DutyKey::Janitor);
         }
         match text.split_once('/')? {
-            ("trigger", n) => n.parse().ok().filter(|n| *n < PARTITIONS).map(DutyKey::Trigger),
+            ("trigger", n) => n
+                .parse()
+                .ok()
+                .filter(|n| *n < PARTITIONS)
+                .map(DutyKey::Trigger),
             ("pool", name) => Name::new(name).ok().map(DutyKey::Pool),
             _ => None,
         }

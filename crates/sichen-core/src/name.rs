@@ -92,7 +92,10 @@ impl JobName {
     /// # Errors
     /// As [`Name::new`].
     pub fn new(namespace: &str, name: &str) -> Result<Self, Error> {
-        Ok(Self { namespace: Name::new(namespace)?, name: Name::new(name)? })
+        Ok(Self {
+            namespace: Name::new(namespace)?,
+            name: Name::new(name)?,
+        })
     }
 }
 
@@ -123,7 +126,12 @@ mod tests {
         check("", Err(Error::Empty));
         check(" \t", Err(Error::Empty));
         check("a/b", Err(Error::Character { found: '/', at: 1 }));
-        check("任务", Err(Error::Character { found: '任', at: 0 }));
+        check(
+            "任务",
+            Err(Error::Character {
+                found: '任', at: 0
+            }),
+        );
         check("Backup", Err(Error::Character { found: 'B', at: 0 }));
         check("..", Err(Error::Edge));
         check("a-", Err(Error::Edge));

@@ -28,8 +28,8 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{RunState, StopCause};
 use crate::model::{
-    Checkpoint, Decision, Dump, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run,
-    RunTerms, Session, Shard, WorkerIdentity,
+    Checkpoint, Decision, Dump, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run, RunTerms,
+    Session, Shard, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
 
@@ -70,7 +70,10 @@ impl Error {
     /// Whether the same call may be tried again as it is.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Unavailable(_) | Error::Busy(_) | Error::ReadOnly(_))
+        matches!(
+            self,
+            Error::Unavailable(_) | Error::Busy(_) | Error::ReadOnly(_)
+        )
     }
 }
 
@@ -520,12 +523,8 @@ pub trait Store: Send + Sync + 'static {
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>>;
     /// Decisions of a job whose `to` is not before `from`, oldest first.
-    fn list_decisions(
-        &self,
-        job: JobUid,
-        from: Timestamp,
-        limit: u32,
-    ) -> Answer<'_, Vec<Decision>>;
+    fn list_decisions(&self, job: JobUid, from: Timestamp, limit: u32)
+    -> Answer<'_, Vec<Decision>>;
 
     // -- runs --
     /// Writes runs that people or programs asked for; callers of one batch are independent.

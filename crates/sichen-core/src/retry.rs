@@ -63,7 +63,8 @@ impl Policy {
     /// and shards that failed together do not come back together.
     #[must_use]
     pub fn ready_at(&self, shard: ShardKey, used: u32, now: Timestamp) -> Timestamp {
-        now.checked_add(self.delay(shard, used)).unwrap_or(Timestamp::MAX)
+        now.checked_add(self.delay(shard, used))
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// The delay after `used` attempts (at least 1).
@@ -71,7 +72,12 @@ impl Policy {
     pub fn delay(&self, shard: ShardKey, used: u32) -> SignedDuration {
         match self.backoff {
             Backoff::Fixed { delay } => delay.max(SignedDuration::ZERO),
-            Backoff::Exponential { base, factor, max, jitter } => {
+            Backoff::Exponential {
+                base,
+                factor,
+                max,
+                jitter,
+            } => {
                 let power = i32::try_from(used.saturating_sub(1)).unwrap_or(i32::MAX);
                 let seconds = (base.as_secs_f64() * factor.max(1.0).powi(power))
                     .clamp(0.0, max.as_secs_f64().max(0.0));
@@ -118,12 +124,22 @@ mod tests {
         let shard = ShardKey::new(crate::ids::RunId(1), 0);
         let policy = exponential(10, 2.0, 3600);
         for used in 1..=100u32 {
-            let expect = if used <= 9 { 10 * (1i64 << (used - 1)) } else { 3600 };
-            assert_eq!(policy.delay(shard, used).as_secs(), expect, "attempt {used}");
+            let expect = if used <= 9 {
+                10 * (1i64 << (used - 1))
+            } else {
+                3600
+            };
+            assert_eq!(
+                policy.delay(shard, used).as_secs(),
+                expect,
+                "attempt {used}"
+            );
         }
         let day = 86_400;
         let policy = exponential(day, 10.0, 30 * day);
-        let days: Vec<i64> = (1..=4).map(|n| policy.delay(shard, n).as_secs() / day).collect();
+        let days: Vec<i64> = (1..=4)
+            .map(|n| policy.delay(shard, n).as_secs() / day)
+            .collect();
         assert_eq!(days, [1, 10, 30, 30]);
         assert_eq!(policy.delay(shard, u32::MAX).as_secs(), 30 * day);
     }
@@ -131,10 +147,21 @@ mod tests {
     #[test]
     fn full_jitter_stays_within_the_delay_and_spreads() {
         let policy = Policy::default();
-        let delays: Vec<_> =
-            (0..200).map(|no| policy.delay(ShardKey::new(crate::ids::RunId(7), no), 3)).collect();
-        assert!(delays.iter().all(|d| !d.is_negative() && *d <= SignedDuration::from_secs(4)));
-        let below = delays.iter().filter(|d| **d < SignedDuration::from_secs(2)).count();
-        assert!((60..=140).contains(&below), "{below} of 200 in the lower half");
+        let delays: Vec<_> = (0..200)
+            .map(|no| policy.delay(ShardKey::new(crate::ids::RunId(7), no), 3))
+            .collect();
+        assert!(
+            delays
+                .iter()
+                .all(|d| !d.is_negative() && *d <= SignedDuration::from_secs(4))
+        );
+        let below = delays
+            .iter()
+            .filter(|d| **d < SignedDuration::from_secs(2))
+            .count();
+        assert!(
+            (60..=140).contains(&below),
+            "{below} of 200 in the lower half"
+        );
     }
 }

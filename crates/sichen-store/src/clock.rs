@@ -22,7 +22,10 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place where a store reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where a store reads the clock"
+    )]
     fn now(&self) -> Timestamp {
         let micros = Timestamp::now().as_microsecond();
         Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)

@@ -1,1 +1,390 @@
-//! The readable specification of a store, in memory.
+//! The readable specification of the store port, in memory.
+//!
+//! Each use case is a plain function over [`state::Tx`], in the order of the port. The simulator
+//! runs on it, and the other stores are compared with it call by call.
+//!
+//! # Invariants
+//! - A call holds the one lock from its first read to its last write, so calls are serial.
+//! - A use case that answers an error has changed nothing.
+//!
+//! # Not here
+//! Speed with large tables; durability.
+
+mod duties;
+mod history;
+mod jobs;
+mod leases;
+mod runs;
+mod sessions;
+mod shards;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Event;
+use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
+    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
+    RunFilter, SaveCheckpoint, ShardFacts, Store,
+};
+
+use crate::clock::{Clock, Mark};
+use state::{State, Tx};
+
+/// A store that lives as long as the process.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    mark: Mark,
+    state: Mutex<State>,
+}
+
+impl MemoryStore {
+    /// An empty store that decides by `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            mark: Mark::new(Timestamp::MIN),
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.mark.read(&*self.clock);
+        (state, now)
+    }
+
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        f: impl FnOnce(&State, Timestamp) -> T + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let (state, now) = self.lock();
+            Ok(f(&state, now))
+        })
+    }
+
+    fn write<'a, T: Send + 'a>(
+        &'a self,
+        op: Op,
+        f: impl FnOnce(&mut Tx<'_>) -> T + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            state.ops.insert(op.id);
+            Ok(f(&mut Tx {
+                state: &mut state,
+                now,
+                op,
+                duty: None,
+            }))
+        })
+    }
+}
+
+fn capped<K>(page: &Page<K>) -> usize {
+    page.limit.min(sichen_core::port::MAX_PAGE) as usize
+}
+
+impl Store for MemoryStore {
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.read(|_, now| now)
+    }
+    fn find_op(&self, op: OpId) -> Answer<'_, bool> {
+        self.read(move |s, _| s.ops.contains(&op))
+    }
+    fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
+        self.write(op, move |tx| duties::register_node(tx, address, ttl))
+    }
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            Ok(duties::renew_node(&mut state, now, node, ttl))
+        })
+    }
+    fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        self.write(op, move |tx| duties::claim(tx, node, keys))
+    }
+    fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        self.write(op, move |tx| duties::release(tx, &fences))
+    }
+    fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {
+        self.read(duties::list)
+    }
+    fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
+        self.write(op, move |tx| jobs::apply(tx, job))
+    }
+    fn get_job(&self, name: JobName) -> Answer<'_, Option<Job>> {
+        self.read(move |s, _| s.live_job(&name).map(|j| j.job.clone()))
+    }
+    fn get_job_by_uid(&self, uid: JobUid) -> Answer<'_, Option<Job>> {
+        self.read(move |s, _| s.jobs.get(&uid).map(|j| j.job.clone()))
+    }
+    fn get_revision(&self, job: JobUid, revision: Revision) -> Answer<'_, Option<String>> {
+        self.read(move |s, _| s.jobs.get(&job)?.revisions.get(&revision).cloned())
+    }
+    fn list_jobs(&self, page: Page<JobName>) -> Answer<'_, Vec<Job>> {
+        self.read(move |s, _| jobs::list(s, &page))
+    }
+    fn set_job_paused(
+        &self,
+        op: Op,
+        paused: bool,
+        closing: Advance,
+        expected_ver: u32,
+    ) -> Answer<'_, ApplyVerdict> {
+        self.write(op, move |tx| {
+            jobs::set_paused(tx, paused, closing, expected_ver)
+        })
+    }
+    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool> {
+        self.write(op, move |tx| jobs::delete(tx, job, expected_ver))
+    }
+    fn list_due_jobs(
+        &self,
+        partitions: Vec<u8>,
+        until: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        self.read(move |s, _| jobs::list_due(s, &partitions, until, limit as usize))
+    }
+    fn advance_schedules(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        items: Vec<Advance>,
+    ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        self.write(op, move |tx| jobs::advance_all(tx, &fences, items))
+    }
+    fn list_decisions(
+        &self,
+        job: JobUid,
+        from: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Decision>> {
+        self.read(move |s, _| {
+            let of_job = s
+                .decisions
+                .iter()
+                .filter(|(uid, d)| *uid == job && d.to >= from);
+            let mut decisions: Vec<Decision> = of_job.map(|(_, d)| d.clone()).collect();
+            decisions.sort_by_key(|d| (d.from, d.to));
+            decisions.truncate(limit as usize);
+            decisions
+        })
+    }
+    fn create_runs(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        runs: Vec<NewRun>,
+    ) -> Answer<'_, Vec<CreateVerdict>> {
+        self.write(op, move |tx| {
+            runs.into_iter()
+                .map(|run| runs::create(tx, &fences, run))
+                .collect()
+        })
+    }
+    fn get_run(&self, run: RunId) -> Answer<'_, Option<(Run, Progress)>> {
+        self.read(move |s, _| Some((s.runs.get(&run)?.clone(), runs::progress(s, run))))
+    }
+    fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {
+        self.read(move |s, _| s.occasions.get(&(job, occasion.key())).copied())
+    }
+    fn list_runs(&self, filter: RunFilter, page: Page<RunId>) -> Answer<'_, Vec<Run>> {
+        self.read(move |s, _| runs::list(s, &filter, &page))
+    }
+    fn request_stop(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        run: RunId,
+        cause: StopCause,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            runs::request_stop(tx, fence.as_ref(), run, cause)
+        })
+    }
+    fn reopen_run(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        ready_at: Timestamp,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            runs::reopen(tx, run, only.as_deref(), ready_at)
+        })
+    }
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>> {
+        self.read(move |s, now| runs::list_late(s, now, &partitions, limit as usize))
+    }
+    fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
+        self.write(op, move |tx| {
+            runs::settle_complete(tx, &fences, limit as usize)
+        })
+    }
+    fn list_ready(
+        &self,
+        pool: Name,
+        after: Option<RunId>,
+        runs: u32,
+        per_run: u32,
+    ) -> Answer<'_, Vec<ReadyHead>> {
+        self.read(move |s, now| {
+            leases::list_ready(s, now, &pool, after, runs as usize, per_run as usize)
+        })
+    }
+    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
+        self.read(move |s, now| leases::next_ready_at(s, now, &pool))
+    }
+    fn lease_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        grants: Vec<Grant>,
+    ) -> Answer<'_, Vec<GrantVerdict>> {
+        self.write(op, move |tx| leases::lease(tx, &fence, &grants))
+    }
+    fn list_overdue(
+        &self,
+        pool: Name,
+        grace: SignedDuration,
+        limit: u32,
+    ) -> Answer<'_, Vec<Overdue>> {
+        self.read(move |s, now| leases::list_overdue(s, now, &pool, grace, limit as usize))
+    }
+    fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        self.write(op, move |tx| leases::reap(tx, &fence, reaps))
+    }
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+        self.write(op, move |tx| sessions::register(tx, register))
+    }
+    fn renew_sessions(
+        &self,
+        sessions: Vec<SessionId>,
+        ttl: SignedDuration,
+    ) -> Answer<'_, Vec<RenewVerdict>> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            Ok(sessions
+                .iter()
+                .map(|id| sessions::renew(&mut state, now, *id, ttl))
+                .collect())
+        })
+    }
+    fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let (mut state, _) = self.lock();
+            if let Some(session) = state.sessions.get_mut(&session) {
+                session.draining = true;
+            }
+            Ok(())
+        })
+    }
+    fn end_session(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        session: SessionId,
+        cause: String,
+    ) -> Answer<'_, bool> {
+        self.write(op, move |tx| {
+            sessions::end(tx, fence.as_ref(), session, &cause)
+        })
+    }
+    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<Session>> {
+        self.read(move |s, _| {
+            let wanted = |x: &&Session| {
+                x.ended.is_none() && pool.as_ref().is_none_or(|pool| *pool == x.pool)
+            };
+            s.sessions.values().filter(wanted).cloned().collect()
+        })
+    }
+    fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>> {
+        self.read(move |s, _| s.sessions.get(&session).cloned())
+    }
+    fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
+        self.read(move |s, _| s.held_by(session).cloned().collect())
+    }
+    fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        self.read(move |s, _| {
+            let facts = |key: &ShardKey| {
+                let shard = s.shards.get(key)?.shard.clone();
+                Some(ShardFacts {
+                    shard,
+                    run: s.runs.get(&key.run)?.clone(),
+                })
+            };
+            keys.iter().filter_map(facts).collect()
+        })
+    }
+    fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        self.write(op, move |tx| {
+            items.into_iter().map(|f| shards::finish(tx, f)).collect()
+        })
+    }
+    fn save_checkpoints(
+        &self,
+        op: Op,
+        items: Vec<SaveCheckpoint>,
+    ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        self.write(op, move |tx| {
+            items
+                .into_iter()
+                .map(|c| shards::checkpoint(tx, c))
+                .collect()
+        })
+    }
+    fn list_shards(&self, run: RunId, page: Page<i32>) -> Answer<'_, Vec<Shard>> {
+        self.read(move |s, _| {
+            let after = page.after.unwrap_or(i32::MIN);
+            let rows = s.shards_of(run).filter(|row| row.shard.key.no.0 > after);
+            rows.take(capped(&page))
+                .map(|row| row.shard.clone())
+                .collect()
+        })
+    }
+    fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
+        self.read(move |s, _| history::list_events(s, filter, &page))
+    }
+    fn remove_history(
+        &self,
+        op: Op,
+        fence: Fence,
+        before: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, u32> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            state.ops.insert(op.id);
+            let mut tx = Tx {
+                state: &mut state,
+                now,
+                op,
+                duty: None,
+            };
+            history::remove(&mut tx, &fence, before, limit as usize)
+        })
+    }
+    fn dump(&self) -> Answer<'_, Dump> {
+        self.read(|s, _| history::dump(s))
+    }
+}
+
+/// An error for a call that a duty's old owner made and that has no verdict of its own.
+fn old_term(fence: &Fence) -> Error {
+    Error::Busy(format!(
+        "duty {} has a newer owner than term {}",
+        fence.key.text(),
+        fence.term
+    ))
+}

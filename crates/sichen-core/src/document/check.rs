@@ -26,7 +26,10 @@ struct Problems(Vec<Problem>);
 
 impl Problems {
     fn add(&mut self, path: &str, message: impl Into<String>) {
-        self.0.push(Problem { path: path.to_owned(), message: message.into() });
+        self.0.push(Problem {
+            path: path.to_owned(),
+            message: message.into(),
+        });
     }
 
     fn name(&mut self, path: &str, text: &str) {
@@ -43,7 +46,10 @@ impl Problems {
 
     fn positive(&mut self, path: &str, length: Option<Duration>) {
         if length.is_some_and(|l| l.0 < SignedDuration::from_millis(1)) {
-            self.add(path, "SC1003: must be at least 1ms; leave it out for no limit");
+            self.add(
+                path,
+                "SC1003: must be at least 1ms; leave it out for no limit",
+            );
         }
     }
 }
@@ -53,7 +59,10 @@ impl Problems {
 pub fn check(doc: &Document) -> Vec<Problem> {
     let mut p = Problems(Vec::new());
     if doc.api_version != API_VERSION {
-        p.add("apiVersion", format!("SC1004: is {:?}; write `{API_VERSION}`", doc.api_version));
+        p.add(
+            "apiVersion",
+            format!("SC1004: is {:?}; write `{API_VERSION}`", doc.api_version),
+        );
     }
     if doc.kind != "Job" {
         p.add("kind", format!("SC1005: is {:?}; write `Job`", doc.kind));
@@ -73,22 +82,38 @@ fn check_spec(spec: &Spec, p: &mut Problems) {
         RunSpec::Handler(name) => p.name("spec.run.handler", name),
         RunSpec::Process(process) => {
             if process.argv.first().is_none_or(String::is_empty) {
-                p.add("spec.run.process.argv", "SC1007: is empty; give the program first");
+                p.add(
+                    "spec.run.process.argv",
+                    "SC1007: is empty; give the program first",
+                );
             }
         }
     }
     if let Some(n) = spec.parallelism {
-        p.within("spec.parallelism", i64::from(n), 1, i64::from(layout::MAX_SHARDS));
+        p.within(
+            "spec.parallelism",
+            i64::from(n),
+            1,
+            i64::from(layout::MAX_SHARDS),
+        );
     }
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
-    p.within("spec.retry.maxAttempts", i64::from(spec.retry.max_attempts), 1, 1000);
+    p.within(
+        "spec.retry.maxAttempts",
+        i64::from(spec.retry.max_attempts),
+        1,
+        1000,
+    );
     check_backoff(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);
     p.positive("spec.timeouts.run", spec.timeouts.run);
     p.positive("spec.timeouts.stall", spec.timeouts.stall);
     let parameters = serde_json::to_string(&spec.parameters).map_or(0, |s| s.len());
     if parameters > 65_536 {
-        p.add("spec.parameters", format!("SC1008: has {parameters} bytes, the limit is 65,536"));
+        p.add(
+            "spec.parameters",
+            format!("SC1008: has {parameters} bytes, the limit is 65,536"),
+        );
     }
     if let Some(shards) = &spec.shards {
         check_shards(shards, p);
@@ -140,7 +165,10 @@ fn check_shards(shards: &ShardsSpec, p: &mut Problems) {
                     }
                 },
                 BoundsSpec::Period if range.keys != KeysSpec::Time => {
-                    p.add("spec.shards.range.bounds", "SC1010: a period needs `keys: time`");
+                    p.add(
+                        "spec.shards.range.bounds",
+                        "SC1010: a period needs `keys: time`",
+                    );
                 }
                 BoundsSpec::Query(q) if q.sql.trim().is_empty() => {
                     p.add("spec.shards.range.bounds.query.sql", "SC1011: is empty");
@@ -194,12 +222,12 @@ impl RangeSpec {
                 })?;
                 Ok(at.as_microsecond())
             }
-            (KeysSpec::Integer, KeySpec::Instant(text)) => {
-                Err(format!("SC1014: {text:?} is no integer key; for instants write `keys: time`"))
-            }
-            (KeysSpec::Time, KeySpec::Integer(n)) => {
-                Err(format!("SC1014: {n} is no instant; write it like 2026-08-30T00:00:00Z"))
-            }
+            (KeysSpec::Integer, KeySpec::Instant(text)) => Err(format!(
+                "SC1014: {text:?} is no integer key; for instants write `keys: time`"
+            )),
+            (KeysSpec::Time, KeySpec::Integer(n)) => Err(format!(
+                "SC1014: {n} is no instant; write it like 2026-08-30T00:00:00Z"
+            )),
         }
     }
 }
@@ -229,6 +257,9 @@ impl Document {
             Some(BackoffSpec::Exponential(e)) => grown(e, false),
             Some(BackoffSpec::FullJitter(e)) => grown(e, true),
         };
-        retry::Policy { max_attempts, backoff }
+        retry::Policy {
+            max_attempts,
+            backoff,
+        }
     }
 }

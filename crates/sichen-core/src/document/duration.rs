@@ -30,7 +30,11 @@ impl FromStr for Duration {
             format!("{text:?} is not a length of time; write it like `500ms`, `10s` or `1h 30m`")
         };
         let length = SignedDuration::from_str(text).map_err(|_| bad())?;
-        if length.is_negative() { Err(bad()) } else { Ok(Self(length)) }
+        if length.is_negative() {
+            Err(bad())
+        } else {
+            Ok(Self(length))
+        }
     }
 }
 

@@ -98,7 +98,10 @@ impl Document {
 }
 
 fn problem(path: &str, message: impl Into<String>) -> Problem {
-    Problem { path: path.to_owned(), message: message.into() }
+    Problem {
+        path: path.to_owned(),
+        message: message.into(),
+    }
 }
 
 fn shards(
@@ -126,13 +129,18 @@ fn shards(
             Layout::Range { from, to, cut }
         }
     };
-    layout.cut().map_err(|e| problem("spec.shards", e.to_string()))
+    layout
+        .cut()
+        .map_err(|e| problem("spec.shards", e.to_string()))
 }
 
 fn items(parameters: &Map<String, Value>, name: &str) -> Result<Vec<String>, Problem> {
     let path = format!("parameters.{name}");
     let Some(Value::Array(values)) = parameters.get(name) else {
-        return Err(problem(&path, "SC1022: the layout needs this parameter, a list of strings"));
+        return Err(problem(
+            &path,
+            "SC1022: the layout needs this parameter, a list of strings",
+        ));
     };
     values
         .iter()
@@ -148,7 +156,11 @@ fn bounds(
 ) -> Result<(i64, i64), Problem> {
     match &range.bounds {
         BoundsSpec::Literal(b) => {
-            let key = |k| range.key(k).map_err(|m| problem("spec.shards.range.bounds.literal", m));
+            let key = |k| {
+                range
+                    .key(k)
+                    .map_err(|m| problem("spec.shards.range.bounds.literal", m))
+            };
             Ok((key(&b.from)?, key(&b.to)?))
         }
         BoundsSpec::Parameters(names) => {
@@ -159,7 +171,12 @@ fn bounds(
                         KeySpec::Integer(n.as_i64().unwrap_or_default())
                     }
                     Some(Value::String(text)) => KeySpec::Instant(text.clone()),
-                    _ => return Err(problem(&path, "SC1023: the layout needs this parameter, a key")),
+                    _ => {
+                        return Err(problem(
+                            &path,
+                            "SC1023: the layout needs this parameter, a key",
+                        ));
+                    }
                 };
                 range.key(&key).map_err(|m| problem(&path, m))
             };
@@ -167,7 +184,10 @@ fn bounds(
         }
         BoundsSpec::Period => {
             let period = period.ok_or_else(|| {
-                problem("spec.shards.range.bounds", "SC1024: this run has no period; give one")
+                problem(
+                    "spec.shards.range.bounds",
+                    "SC1024: this run has no period; give one",
+                )
             })?;
             Ok((period.start.as_microsecond(), period.end.as_microsecond()))
         }

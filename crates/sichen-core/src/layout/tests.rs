@@ -68,7 +68,11 @@ proptest! {
 /// SHARD-009: three keys in eight shards give five empty shards, none missing.
 #[test]
 fn more_shards_than_keys_leaves_empty_shards() {
-    let cuts = ranges(&Layout::Range { from: 10, to: 13, cut: Cut::Count(8) });
+    let cuts = ranges(&Layout::Range {
+        from: 10,
+        to: 13,
+        cut: Cut::Count(8),
+    });
     covers_once(10, 13, &cuts);
     assert_eq!(cuts.iter().filter(|(f, t)| f == t).count(), 5);
 }
@@ -76,9 +80,24 @@ fn more_shards_than_keys_leaves_empty_shards() {
 /// SHARD-009: no input gives no shards.
 #[test]
 fn no_input_gives_no_shards() {
-    assert_eq!(Layout::from_extremes(None, Cut::Count(8)).unwrap().cut().unwrap(), []);
+    assert_eq!(
+        Layout::from_extremes(None, Cut::Count(8))
+            .unwrap()
+            .cut()
+            .unwrap(),
+        []
+    );
     assert_eq!(Layout::Items(vec![]).cut().unwrap(), []);
-    assert_eq!(Layout::Range { from: 4, to: 4, cut: Cut::Size(10) }.cut().unwrap(), []);
+    assert_eq!(
+        Layout::Range {
+            from: 4,
+            to: 4,
+            cut: Cut::Size(10)
+        }
+        .cut()
+        .unwrap(),
+        []
+    );
 }
 
 /// SHARD-001: 0 shards and too many shards are refused with the limit in the message.
@@ -86,8 +105,15 @@ fn no_input_gives_no_shards() {
 fn counts_outside_the_limits_are_refused() {
     assert_eq!(Layout::Count(0).cut(), Err(Error::Zero));
     assert_eq!(Layout::Count(100_000).cut().unwrap().len(), 100_000);
-    assert_eq!(Layout::Count(100_001).cut(), Err(Error::TooMany { shards: 100_001 }));
-    let wide = Layout::Range { from: i64::MIN, to: i64::MAX, cut: Cut::Size(1) };
+    assert_eq!(
+        Layout::Count(100_001).cut(),
+        Err(Error::TooMany { shards: 100_001 })
+    );
+    let wide = Layout::Range {
+        from: i64::MIN,
+        to: i64::MAX,
+        cut: Cut::Size(1),
+    };
     assert!(matches!(wide.cut(), Err(Error::TooMany { .. })));
     assert_eq!(
         Layout::from_extremes(Some((0, i64::MAX)), Cut::Count(2)),
@@ -101,5 +127,8 @@ fn keys_spread_evenly_over_indexes() {
     for i in 0..80_000u32 {
         counts[index_of(format!("tenant-{i}").as_bytes(), 8) as usize] += 1;
     }
-    assert!(counts.iter().all(|c| (9_500..10_500).contains(c)), "{counts:?}");
+    assert!(
+        counts.iter().all(|c| (9_500..10_500).contains(c)),
+        "{counts:?}"
+    );
 }

@@ -106,7 +106,10 @@ impl ShardState {
     /// Whether nothing more happens to the shard in this round.
     #[must_use]
     pub fn is_closed(self) -> bool {
-        matches!(self, ShardState::Succeeded | ShardState::Failed | ShardState::Cancelled)
+        matches!(
+            self,
+            ShardState::Succeeded | ShardState::Failed | ShardState::Cancelled
+        )
     }
 }
 
@@ -162,7 +165,13 @@ const fn mv(
     to: &'static str,
     when: &'static str,
 ) -> Move {
-    Move { entity, from, kind, to, when }
+    Move {
+        entity,
+        from,
+        kind,
+        to,
+        when,
+    }
 }
 
 /// Every legal move. An event whose (from, kind, to) is not here is a violation of I45.
@@ -172,40 +181,216 @@ pub fn moves() -> &'static [Move] {
 }
 
 const MOVES: &[Move] = &[
-    mv("run", "", "run_created", "scheduled", "written by the trigger, a person or a backfill"),
-    mv("run", "", "run_created", "running", "written with its first shard already leased"),
-    mv("run", "", "run_created", "succeeded", "written with no input"),
-    mv("run", "scheduled", "run_started", "running", "the first shard is granted"),
-    mv("run", "scheduled", "run_settled", "succeeded", "the plan found no input"),
-    mv("run", "scheduled", "run_settled", "failed", "stopped by deadline or fatal error"),
-    mv("run", "scheduled", "run_settled", "cancelled", "cancelled before anything ran"),
-    mv("run", "running", "run_settled", "succeeded", "every shard succeeded"),
-    mv("run", "running", "run_settled", "partial", "some shards succeeded"),
-    mv("run", "running", "run_settled", "failed", "no shard succeeded, or failed as a whole"),
-    mv("run", "running", "run_settled", "cancelled", "a cancel request took effect on a shard"),
-    mv("run", "partial", "run_reopened", "running", "explicit retry, round + 1"),
-    mv("run", "failed", "run_reopened", "running", "explicit retry, round + 1"),
-    mv("run", "scheduled", "run_expanded", "scheduled", "the plan step's answer was cut"),
-    mv("run", "running", "run_expanded", "running", "the plan step's answer was cut"),
-    mv("run", "scheduled", "stop_requested", "scheduled", "cancel, deadline or fatal error"),
-    mv("run", "running", "stop_requested", "running", "cancel, deadline or fatal error"),
+    mv(
+        "run",
+        "",
+        "run_created",
+        "scheduled",
+        "written by the trigger, a person or a backfill",
+    ),
+    mv(
+        "run",
+        "",
+        "run_created",
+        "running",
+        "written with its first shard already leased",
+    ),
+    mv(
+        "run",
+        "",
+        "run_created",
+        "succeeded",
+        "written with no input",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_started",
+        "running",
+        "the first shard is granted",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_settled",
+        "succeeded",
+        "the plan found no input",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_settled",
+        "failed",
+        "stopped by deadline or fatal error",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_settled",
+        "cancelled",
+        "cancelled before anything ran",
+    ),
+    mv(
+        "run",
+        "running",
+        "run_settled",
+        "succeeded",
+        "every shard succeeded",
+    ),
+    mv(
+        "run",
+        "running",
+        "run_settled",
+        "partial",
+        "some shards succeeded",
+    ),
+    mv(
+        "run",
+        "running",
+        "run_settled",
+        "failed",
+        "no shard succeeded, or failed as a whole",
+    ),
+    mv(
+        "run",
+        "running",
+        "run_settled",
+        "cancelled",
+        "a cancel request took effect on a shard",
+    ),
+    mv(
+        "run",
+        "partial",
+        "run_reopened",
+        "running",
+        "explicit retry, round + 1",
+    ),
+    mv(
+        "run",
+        "failed",
+        "run_reopened",
+        "running",
+        "explicit retry, round + 1",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_expanded",
+        "scheduled",
+        "the plan step's answer was cut",
+    ),
+    mv(
+        "run",
+        "running",
+        "run_expanded",
+        "running",
+        "the plan step's answer was cut",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "stop_requested",
+        "scheduled",
+        "cancel, deadline or fatal error",
+    ),
+    mv(
+        "run",
+        "running",
+        "stop_requested",
+        "running",
+        "cancel, deadline or fatal error",
+    ),
     mv("shard", "", "attempt_granted", "running", "born leased"),
-    mv("shard", "scheduled", "attempt_granted", "running", "leased; the token rises"),
-    mv("shard", "retry", "attempt_granted", "running", "leased again; the token rises"),
-    mv("shard", "running", "checkpoint_saved", "running", "position moves forward"),
-    mv("shard", "running", "attempt_ended", "succeeded", "the holder reports success"),
-    mv("shard", "running", "attempt_ended", "retry", "failed, timed out or lost, budget left"),
-    mv("shard", "running", "attempt_ended", "scheduled", "released by its worker"),
-    mv("shard", "running", "attempt_ended", "failed", "budget used up, or not retryable"),
-    mv("shard", "running", "attempt_ended", "cancelled", "ended after a stop request"),
-    mv("shard", "scheduled", "shard_stopped", "cancelled", "stop request before a grant"),
-    mv("shard", "retry", "shard_stopped", "cancelled", "stop request during backoff"),
-    mv("shard", "failed", "shard_reopened", "scheduled", "explicit retry, new budget"),
-    mv("shard", "cancelled", "shard_reopened", "scheduled", "explicit retry of a stopped run"),
+    mv(
+        "shard",
+        "scheduled",
+        "attempt_granted",
+        "running",
+        "leased; the token rises",
+    ),
+    mv(
+        "shard",
+        "retry",
+        "attempt_granted",
+        "running",
+        "leased again; the token rises",
+    ),
+    mv(
+        "shard",
+        "running",
+        "checkpoint_saved",
+        "running",
+        "position moves forward",
+    ),
+    mv(
+        "shard",
+        "running",
+        "attempt_ended",
+        "succeeded",
+        "the holder reports success",
+    ),
+    mv(
+        "shard",
+        "running",
+        "attempt_ended",
+        "retry",
+        "failed, timed out or lost, budget left",
+    ),
+    mv(
+        "shard",
+        "running",
+        "attempt_ended",
+        "scheduled",
+        "released by its worker",
+    ),
+    mv(
+        "shard",
+        "running",
+        "attempt_ended",
+        "failed",
+        "budget used up, or not retryable",
+    ),
+    mv(
+        "shard",
+        "running",
+        "attempt_ended",
+        "cancelled",
+        "ended after a stop request",
+    ),
+    mv(
+        "shard",
+        "scheduled",
+        "shard_stopped",
+        "cancelled",
+        "stop request before a grant",
+    ),
+    mv(
+        "shard",
+        "retry",
+        "shard_stopped",
+        "cancelled",
+        "stop request during backoff",
+    ),
+    mv(
+        "shard",
+        "failed",
+        "shard_reopened",
+        "scheduled",
+        "explicit retry, new budget",
+    ),
+    mv(
+        "shard",
+        "cancelled",
+        "shard_reopened",
+        "scheduled",
+        "explicit retry of a stopped run",
+    ),
 ];
 
 /// Whether (`from`, `kind`, `to`) is a legal move of `entity`.
 #[must_use]
 pub fn is_legal(entity: &str, from: &str, kind: &str, to: &str) -> bool {
-    MOVES.iter().any(|m| m.entity == entity && m.from == from && m.kind == kind && m.to == to)
+    MOVES
+        .iter()
+        .any(|m| m.entity == entity && m.from == from && m.kind == kind && m.to == to)
 }

@@ -50,7 +50,13 @@ mod tests {
     fn check(counts: (u32, u32, u32, u32), stop: Option<StopCause>, expect: Option<RunState>) {
         let (open, succeeded, failed, cancelled) = counts;
         let total = open + succeeded + failed + cancelled;
-        let c = Counters { total, open, succeeded, failed, cancelled };
+        let c = Counters {
+            total,
+            open,
+            succeeded,
+            failed,
+            cancelled,
+        };
         assert_eq!(settle(&c, stop, true), expect, "{c:?} {stop:?}");
     }
 
@@ -72,7 +78,11 @@ mod tests {
 
     #[test]
     fn a_count_that_had_to_match_fails_the_run() {
-        let c = Counters { total: 2, succeeded: 2, ..Counters::default() };
+        let c = Counters {
+            total: 2,
+            succeeded: 2,
+            ..Counters::default()
+        };
         assert_eq!(settle(&c, None, false), Some(RunState::Failed));
     }
 }

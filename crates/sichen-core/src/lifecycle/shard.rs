@@ -98,7 +98,9 @@ pub enum Refused {
         state: ShardState,
     },
     /// The token is newer than any this store has granted: its last records were lost.
-    #[error("SC2003: token {given} was never granted here (the shard is at {current}); this store may have lost its newest records")]
+    #[error(
+        "SC2003: token {given} was never granted here (the shard is at {current}); this store may have lost its newest records"
+    )]
     Unknown {
         /// The token the sender holds.
         given: Token,
@@ -123,16 +125,31 @@ pub fn on_end(
 ) -> Result<Transition, Refused> {
     check_token(shard, token)?;
     let end = ending.attempt_end();
-    let plain = Transition { to: ShardState::Failed, end, ready_at: None, refund: false, stops_run: false };
+    let plain = Transition {
+        to: ShardState::Failed,
+        end,
+        ready_at: None,
+        refund: false,
+        stops_run: false,
+    };
     if ending == Ending::Succeeded {
-        return Ok(Transition { to: ShardState::Succeeded, ..plain });
+        return Ok(Transition {
+            to: ShardState::Succeeded,
+            ..plain
+        });
     }
     if shard.stop.is_some() {
-        return Ok(Transition { to: ShardState::Cancelled, ..plain });
+        return Ok(Transition {
+            to: ShardState::Cancelled,
+            ..plain
+        });
     }
     Ok(match ending {
         Ending::Succeeded | Ending::FailedForGood => plain,
-        Ending::FailedRun => Transition { stops_run: true, ..plain },
+        Ending::FailedRun => Transition {
+            stops_run: true,
+            ..plain
+        },
         Ending::Cancelled | Ending::Released => Transition {
             // Stopped without a request on record is a release: nobody asked for its end.
             to: ShardState::Scheduled,
@@ -145,7 +162,11 @@ pub fn on_end(
                 plain
             } else {
                 let ready_at = Some(policy.ready_at(shard.key, shard.used, now));
-                Transition { to: ShardState::Retry, ready_at, ..plain }
+                Transition {
+                    to: ShardState::Retry,
+                    ready_at,
+                    ..plain
+                }
             }
         }
     })
@@ -157,13 +178,22 @@ pub fn on_end(
 /// [`Refused`] says what is the case instead.
 pub fn check_token(shard: &Facts, token: Token) -> Result<(), Refused> {
     if token < shard.token {
-        return Err(Refused::Stale { given: token, current: shard.token });
+        return Err(Refused::Stale {
+            given: token,
+            current: shard.token,
+        });
     }
     if token > shard.token {
-        return Err(Refused::Unknown { given: token, current: shard.token });
+        return Err(Refused::Unknown {
+            given: token,
+            current: shard.token,
+        });
     }
     if shard.state != ShardState::Running {
-        return Err(Refused::NotRunning { given: token, state: shard.state });
+        return Err(Refused::NotRunning {
+            given: token,
+            state: shard.state,
+        });
     }
     Ok(())
 }

@@ -54,8 +54,17 @@ fn a_released_attempt_costs_nothing() {
 #[test]
 fn nothing_is_retried_after_a_stop_request() {
     for cause in StopCause::ALL {
-        let shard = Facts { stop: Some(*cause), ..running(1) };
-        for ending in [Ending::Failed, Ending::Lost, Ending::TimedOut, Ending::Cancelled, Ending::Released] {
+        let shard = Facts {
+            stop: Some(*cause),
+            ..running(1)
+        };
+        for ending in [
+            Ending::Failed,
+            Ending::Lost,
+            Ending::TimedOut,
+            Ending::Cancelled,
+            Ending::Released,
+        ] {
             check(shard, ending, ShardState::Cancelled);
         }
         check(shard, Ending::Succeeded, ShardState::Succeeded);
@@ -69,17 +78,32 @@ fn stale_token_is_refused() {
     let end = |shard: Facts, token| on_end(&shard, token, Ending::Succeeded, &policy, now);
     assert_eq!(
         end(running(1), Token(4)),
-        Err(Refused::Stale { given: Token(4), current: Token(5) })
+        Err(Refused::Stale {
+            given: Token(4),
+            current: Token(5)
+        })
     );
     assert_eq!(
         end(running(1), Token(6)),
-        Err(Refused::Unknown { given: Token(6), current: Token(5) })
+        Err(Refused::Unknown {
+            given: Token(6),
+            current: Token(5)
+        })
     );
-    for state in ShardState::ALL.iter().filter(|s| **s != ShardState::Running) {
-        let shard = Facts { state: *state, ..running(1) };
+    for state in ShardState::ALL
+        .iter()
+        .filter(|s| **s != ShardState::Running)
+    {
+        let shard = Facts {
+            state: *state,
+            ..running(1)
+        };
         assert_eq!(
             end(shard, Token(5)),
-            Err(Refused::NotRunning { given: Token(5), state: *state }),
+            Err(Refused::NotRunning {
+                given: Token(5),
+                state: *state
+            }),
             "a shard that is {state} takes no report"
         );
     }

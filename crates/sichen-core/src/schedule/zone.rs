@@ -27,13 +27,23 @@ impl Stretch {
     pub(crate) fn at(zone: &TimeZone, at: i64) -> Stretch {
         let offset = offset(zone, at);
         let (start, offset_before) = start(zone, at, offset);
-        Stretch { start, end: end(zone, at, offset), offset, offset_before }
+        Stretch {
+            start,
+            end: end(zone, at, offset),
+            offset,
+            offset_before,
+        }
     }
 
     /// The part of a stretch from `at` on, for callers to whom its start is nothing: cheaper.
     pub(crate) fn from(zone: &TimeZone, at: i64) -> Stretch {
         let offset = offset(zone, at);
-        Stretch { start: at, end: end(zone, at, offset), offset, offset_before: None }
+        Stretch {
+            start: at,
+            end: end(zone, at, offset),
+            offset,
+            offset_before: None,
+        }
     }
 
     /// The stretch that begins where this one ends.
@@ -55,7 +65,12 @@ impl Stretch {
         let offset = self.offset_before?;
         let at = self.start - 1;
         let (start, offset_before) = start(zone, at, offset);
-        Some(Stretch { start, end: self.start, offset, offset_before })
+        Some(Stretch {
+            start,
+            end: self.start,
+            offset,
+            offset_before,
+        })
     }
 }
 

@@ -7,13 +7,18 @@ use serde_json::Value;
 use sichen_core::schedule::cron::{Cron, Dialect, Fold, Gap, Kind};
 
 fn load(name: &str) -> Value {
-    let path = format!("{}/../../testdata/schedule/{name}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../testdata/schedule/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).expect("the case files are JSON")
 }
 
 fn text<'a>(case: &'a Value, key: &str) -> &'a str {
-    case[key].as_str().unwrap_or_else(|| panic!("{key} is text in {case}"))
+    case[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("{key} is text in {case}"))
 }
 
 fn instant(value: &Value) -> Timestamp {
@@ -24,7 +29,12 @@ fn instant(value: &Value) -> Timestamp {
 }
 
 fn instants(value: &Value) -> Vec<Timestamp> {
-    value.as_array().expect("a list of instants").iter().map(instant).collect()
+    value
+        .as_array()
+        .expect("a list of instants")
+        .iter()
+        .map(instant)
+        .collect()
 }
 
 /// What an expression is expected to do.
@@ -72,7 +82,11 @@ fn check(
             assert_eq!(&found, wanted, "{id}");
             assert!(!cron.is_never(), "{id}");
             for pair in wanted.windows(2).filter(|_| cron.every().is_none()) {
-                assert_eq!(cron.prev(pair[1], &zone), Some(pair[0]), "{id}: prev undoes next");
+                assert_eq!(
+                    cron.prev(pair[1], &zone),
+                    Some(pair[0]),
+                    "{id}: prev undoes next"
+                );
             }
             if cron.every().is_none() {
                 let last = wanted[wanted.len() - 1];
@@ -86,7 +100,9 @@ fn check(
         Expect::Prev(wanted) => {
             let mut at = from;
             for wanted in wanted {
-                at = cron.prev(at, &zone).unwrap_or_else(|| panic!("{id}: nothing before"));
+                at = cron
+                    .prev(at, &zone)
+                    .unwrap_or_else(|| panic!("{id}: nothing before"));
                 assert_eq!(at, *wanted, "{id}");
             }
         }
@@ -214,10 +230,23 @@ fn refused_forms_of_the_bug_reports_are_refused() {
         "",
     ];
     for expr in refused {
-        assert!(Cron::parse(expr, Dialect::of(expr), None).is_err(), "{expr} was accepted");
+        assert!(
+            Cron::parse(expr, Dialect::of(expr), None).is_err(),
+            "{expr} was accepted"
+        );
     }
-    for expr in ["TZ=0", "TZ=", "CRON_TZ=UTC", "TZ=TZ=TZ=", "TZ= * * * * *", "TZ=Europe/Rome"] {
-        assert!(Cron::parse(expr, Dialect::Kubernetes, None).is_err(), "{expr} was accepted");
+    for expr in [
+        "TZ=0",
+        "TZ=",
+        "CRON_TZ=UTC",
+        "TZ=TZ=TZ=",
+        "TZ= * * * * *",
+        "TZ=Europe/Rome",
+    ] {
+        assert!(
+            Cron::parse(expr, Dialect::Kubernetes, None).is_err(),
+            "{expr} was accepted"
+        );
     }
     // CRON-001
     for expr in ["0 0 31 4 *", "0 0 30 2 *", "0 0 31 2 *", "0 0 31 2,4,6 *"] {

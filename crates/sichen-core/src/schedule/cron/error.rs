@@ -150,7 +150,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (from, to) = (self.chars.start + 1, self.chars.end.max(self.chars.start + 1));
+        let (from, to) = (
+            self.chars.start + 1,
+            self.chars.end.max(self.chars.start + 1),
+        );
         write!(f, "{} {} field, ", self.code(), self.field)?;
         if from == to {
             write!(f, "character {from}: ")?;

@@ -13,8 +13,9 @@ use super::Dialect;
 use super::error::{Error, FieldName, Kind};
 use super::pattern::{MonthDays, WeekDays};
 
-const MONTHS: [&str; 12] =
-    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const MONTHS: [&str; 12] = [
+    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
+];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A parsed field.
@@ -94,9 +95,10 @@ impl Reader<'_> {
             return Ok(());
         }
         let (base, step) = match item.split_once('/') {
-            Some((base, step)) => {
-                (base, Some(self.step(step, span.start + base.len() + 1..span.end, &span)?))
-            }
+            Some((base, step)) => (
+                base,
+                Some(self.step(step, span.start + base.len() + 1..span.end, &span)?),
+            ),
             None => (item, None),
         };
         let base_span = span.start..span.start + base.len();
@@ -189,7 +191,11 @@ impl Reader<'_> {
 
     /// A weekday's number in this dialect, as 0 = Sunday.
     fn weekday(&self, value: u32) -> u32 {
-        if self.dialect == Dialect::Quartz { value - 1 } else { value % 7 }
+        if self.dialect == Dialect::Quartz {
+            value - 1
+        } else {
+            value % 7
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -204,7 +210,11 @@ impl Reader<'_> {
         };
         let sunday_twice = self.name == FieldName::DayOfWeek
             && !matches!(self.dialect, Dialect::Quartz | Dialect::Kubernetes);
-        Limits { min, max, range_max: if sunday_twice { 7 } else { max } }
+        Limits {
+            min,
+            max,
+            range_max: if sunday_twice { 7 } else { max },
+        }
     }
 
     fn names(&self) -> &'static [&'static str] {
@@ -225,7 +235,11 @@ impl Reader<'_> {
             }
             return Ok(value);
         }
-        if let Some(at) = self.names().iter().position(|name| name.eq_ignore_ascii_case(text)) {
+        if let Some(at) = self
+            .names()
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(text))
+        {
             let value = at as u32
                 + match (self.name, self.dialect) {
                     (FieldName::Month, _) | (_, Dialect::Quartz) => 1,
@@ -235,10 +249,17 @@ impl Reader<'_> {
                 ends_range && value == 0 && limits.range_max == 7 && self.dialect.has_extras();
             return Ok(if sunday_ends { 7 } else { value });
         }
-        let span = if span.is_empty() { self.span.clone() } else { span };
+        let span = if span.is_empty() {
+            self.span.clone()
+        } else {
+            span
+        };
         let error = self.error(Kind::NotAValue, span, self.range_in_words());
         let short = self.names().iter().find(|name| {
-            text.len() > 3 && text.get(..3).is_some_and(|head| head.eq_ignore_ascii_case(name))
+            text.len() > 3
+                && text
+                    .get(..3)
+                    .is_some_and(|head| head.eq_ignore_ascii_case(name))
         });
         Err(match short {
             Some(name) => error.meant(format!("the three-letter name `{name}`")),
@@ -278,7 +299,9 @@ impl Reader<'_> {
         if fits {
             return Ok(());
         }
-        Err(self.error(Kind::QuestionMark, span.clone(), "`?` has no meaning here").meant("`*`"))
+        Err(self
+            .error(Kind::QuestionMark, span.clone(), "`?` has no meaning here")
+            .meant("`*`"))
     }
 
     /// Reads `L`, `L-n`, `LW`, `L-nW`, `nW`, `dL`, `d#k`. Answers whether the item was one.
@@ -324,8 +347,11 @@ impl Reader<'_> {
                             "`L` is the last day, `L-n` is n days before it, with n from 0 to 30",
                         )
                     })?;
-                    let set =
-                        if weekday { &mut days.nearest_before_last } else { &mut days.before_last };
+                    let set = if weekday {
+                        &mut days.nearest_before_last
+                    } else {
+                        &mut days.before_last
+                    };
                     *set |= 1 << back;
                 } else {
                     let day = number(body).filter(|day| weekday && (1..=31).contains(day)).ok_or_else(|| {
@@ -379,7 +405,11 @@ impl Reader<'_> {
                 .and_then(|range| range.split_once('-'));
             let Some((from, to)) = range else {
                 return Err(self
-                    .error(Kind::Hash, span, "`H` stands alone or has a range in brackets")
+                    .error(
+                        Kind::Hash,
+                        span,
+                        "`H` stands alone or has a range in brackets",
+                    )
                     .meant(format!("`H`, `H({}-{})` or `H/15`", limits.min, limits.max)));
             };
             let start = span.start + 2;
@@ -432,11 +462,17 @@ impl Reader<'_> {
 }
 
 fn run(low: u32, high: u32) -> String {
-    if low == high { low.to_string() } else { format!("{low}-{high}") }
+    if low == high {
+        low.to_string()
+    } else {
+        format!("{low}-{high}")
+    }
 }
 
 fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 /// The ASCII digit that a full-width or Arabic-Indic one stands for.

@@ -49,7 +49,11 @@ pub enum Dialect {
 impl Dialect {
     /// The default rules for a text whose dialect nobody named: six fields have seconds.
     pub fn of(text: &str) -> Dialect {
-        if parse::field_count(text) == 6 { Dialect::Seconds } else { Dialect::Crontab }
+        if parse::field_count(text) == 6 {
+            Dialect::Seconds
+        } else {
+            Dialect::Crontab
+        }
     }
 
     /// What the system that the dialect comes from does about clock changes.
@@ -153,13 +157,27 @@ impl Cron {
     /// The first mistake in the text, with its place. An expression that can never match is no
     /// error here: see [`Cron::is_never`].
     pub fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<Cron, Error> {
-        let Parsed { body, zone, normal, hashed } = parse::parse(text, dialect, hash)?;
+        let Parsed {
+            body,
+            zone,
+            normal,
+            hashed,
+        } = parse::parse(text, dialect, hash)?;
         let never = match &body {
             Body::Fields { pattern, .. } => pattern.is_never(),
             Body::Every(_) => false,
         };
         let (gap, fold) = dialect.default_policy();
-        Ok(Cron { text: normal, dialect, body, zone, hashed, never, gap, fold })
+        Ok(Cron {
+            text: normal,
+            dialect,
+            body,
+            zone,
+            hashed,
+            never,
+            gap,
+            fold,
+        })
     }
 
     /// The same, refusing what can never match.
@@ -271,16 +289,22 @@ impl Cron {
         if self.never {
             return 0;
         }
-        self.search(zone).map_or(0, |search| search.count(floor(after) + 1, floor(through) + 1))
+        self.search(zone).map_or(0, |search| {
+            search.count(floor(after) + 1, floor(through) + 1)
+        })
     }
 
     /// The wall-clock time that led to an instant found by [`Cron::next`] or [`Cron::prev`].
     pub fn nominal(&self, found: Timestamp, zone: &TimeZone) -> DateTime {
         let local = zone.to_datetime(found);
-        let Some(search) = self.search(zone) else { return local };
+        let Some(search) = self.search(zone) else {
+            return local;
+        };
         let second = floor(found);
         let moved = search.nominal(second) - (second + zone::offset(zone, second));
-        local.checked_add(SignedDuration::from_secs(moved)).unwrap_or(local)
+        local
+            .checked_add(SignedDuration::from_secs(moved))
+            .unwrap_or(local)
     }
 
     fn search<'a>(&'a self, zone: &'a TimeZone) -> Option<Search<'a>> {

@@ -41,7 +41,13 @@ pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<P
         |kind, message: &str| Error::new(text, kind, FieldName::Expression, 0..text.len(), message);
     if text.len() > MAX_TEXT {
         let message = format!("an expression is at most {MAX_TEXT} bytes long");
-        return Err(Error::new(text, Kind::TooLong, FieldName::Expression, 0..0, message));
+        return Err(Error::new(
+            text,
+            Kind::TooLong,
+            FieldName::Expression,
+            0..0,
+            message,
+        ));
     }
     let mut words = words(text);
     if words.is_empty() {
@@ -53,19 +59,39 @@ pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<P
             whole(Kind::ZonePrefix, "nothing follows the zone").meant("the fields after it")
         );
     };
-    let normal = words.iter().map(|span| &text[span.clone()]).collect::<Vec<_>>().join(" ");
+    let normal = words
+        .iter()
+        .map(|span| &text[span.clone()])
+        .collect::<Vec<_>>()
+        .join(" ");
     if text[first.clone()].starts_with('@') {
         let (body, hashed) = nickname(text, &words, dialect, hash)?;
-        return Ok(Parsed { body, zone, normal, hashed });
+        return Ok(Parsed {
+            body,
+            zone,
+            normal,
+            hashed,
+        });
     }
     let names = names(text, &words, dialect)?;
     let mut fields = Vec::with_capacity(words.len());
     for (span, name) in words.into_iter().zip(names) {
-        let reader = Reader { text, span: span.clone(), name: *name, dialect, hash };
+        let reader = Reader {
+            text,
+            span: span.clone(),
+            name: *name,
+            dialect,
+            hash,
+        };
         fields.push((*name, span, reader.read()?));
     }
     let hashed = fields.iter().any(|(_, _, field)| field.hashed);
-    Ok(Parsed { body: combine(text, &fields, dialect)?, zone, normal, hashed })
+    Ok(Parsed {
+        body: combine(text, &fields, dialect)?,
+        zone,
+        normal,
+        hashed,
+    })
 }
 
 fn words(text: &str) -> Vec<Range<usize>> {
@@ -97,7 +123,9 @@ fn zone_prefix(
 ) -> Result<Option<String>, Error> {
     let first = words[0].clone();
     let word = &text[first.clone()];
-    let Some(name) = ["TZ=", "CRON_TZ="].into_iter().find_map(|prefix| word.strip_prefix(prefix))
+    let Some(name) = ["TZ=", "CRON_TZ="]
+        .into_iter()
+        .find_map(|prefix| word.strip_prefix(prefix))
     else {
         return Ok(None);
     };
@@ -114,7 +142,13 @@ fn zone_prefix(
     }
     if name.is_empty() || jiff::tz::TimeZone::get(name).is_err() {
         let span = if at.is_empty() { first } else { at };
-        return Err(Error::new(text, Kind::ZonePrefix, FieldName::Zone, span, "unknown time zone"));
+        return Err(Error::new(
+            text,
+            Kind::ZonePrefix,
+            FieldName::Zone,
+            span,
+            "unknown time zone",
+        ));
     }
     words.remove(0);
     Ok(Some(name.to_owned()))
@@ -134,11 +168,17 @@ fn names(
         (count, _) => {
             let message = format!(
                 "{count} fields are too {}",
-                if count < 5 { "few" } else { "many or too few here" }
+                if count < 5 {
+                    "few"
+                } else {
+                    "many or too few here"
+                }
             );
             let span = words[0].start..words[count - 1].end;
-            Err(Error::new(text, Kind::FieldCount, FieldName::Expression, span, message)
-                .meant(dialect.form()))
+            Err(
+                Error::new(text, Kind::FieldCount, FieldName::Expression, span, message)
+                    .meant(dialect.form()),
+            )
         }
     }
 }
@@ -184,9 +224,15 @@ fn combine(
         seconds: bits(FieldName::Second),
         minutes: bits(FieldName::Minute),
         hours: bits(FieldName::Hour) as u32,
-        month_days: MonthDays { days: of_month.bits as u32, ..of_month.month_days },
+        month_days: MonthDays {
+            days: of_month.bits as u32,
+            ..of_month.month_days
+        },
         months: bits(FieldName::Month) as u16,
-        week_days: WeekDays { days: of_week.bits as u8, ..of_week.week_days },
+        week_days: WeekDays {
+            days: of_week.bits as u8,
+            ..of_week.week_days
+        },
         years: get(FieldName::Year)
             .map(|(_, field)| Years([field.bits, field.more[0], field.more[1]])),
         day_rule: if both { DayRule::Both } else { DayRule::Either },
@@ -205,7 +251,11 @@ fn nickname(
         |kind, message: &str| Error::new(text, kind, FieldName::Expression, span.clone(), message);
     let exact = dialect == Dialect::Kubernetes;
     let word = &text[words[0].clone()];
-    let name = if exact { word.to_owned() } else { word.to_ascii_lowercase() };
+    let name = if exact {
+        word.to_owned()
+    } else {
+        word.to_ascii_lowercase()
+    };
     if dialect == Dialect::Quartz {
         return Err(error(Kind::Nickname, "quartz has no nicknames"));
     }
@@ -215,8 +265,11 @@ fn nickname(
             _ => None,
         };
         let period = period.ok_or_else(|| {
-            error(Kind::Every, "the period of `@every` is at least 1 s and at most 100 years")
-                .meant("`@every 1h30m`")
+            error(
+                Kind::Every,
+                "the period of `@every` is at least 1 s and at most 100 years",
+            )
+            .meant("`@every 1h30m`")
         })?;
         return Ok((Body::Every(period), false));
     }
@@ -227,7 +280,10 @@ fn nickname(
         "@daily" | "@midnight" => "0 0 * * *",
         "@hourly" => "0 * * * *",
         "@reboot" => {
-            return Err(error(Kind::Nickname, "`@reboot` is an event of a machine, not a time"));
+            return Err(error(
+                Kind::Nickname,
+                "`@reboot` is an event of a machine, not a time",
+            ));
         }
         _ => {
             let known = "one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
@@ -237,7 +293,11 @@ fn nickname(
     if words.len() > 1 {
         return Err(error(Kind::FieldCount, "a nickname stands alone"));
     }
-    let dialect = if dialect == Dialect::Seconds { Dialect::Crontab } else { dialect };
+    let dialect = if dialect == Dialect::Seconds {
+        Dialect::Crontab
+    } else {
+        dialect
+    };
     parse(fields, dialect, hash).map(|parsed| (parsed.body, false))
 }
 
@@ -249,7 +309,9 @@ fn every(text: &str, decimal: bool) -> Option<i64> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at(digits);
-        let unit_len = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let unit_len = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_len);
         let unit: u128 = match unit {
             "h" => 3_600_000_000_000,
@@ -269,8 +331,16 @@ fn every(text: &str, decimal: bool) -> Option<i64> {
         {
             return None;
         }
-        let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        let whole: u128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
+        let part: u128 = if fraction.is_empty() {
+            0
+        } else {
+            fraction.parse().ok()?
+        };
         nanos += whole * unit + part * unit / 10_u128.pow(fraction.len() as u32);
         rest = tail;
     }

@@ -86,8 +86,11 @@ impl Month {
     }
 
     fn next(self) -> Month {
-        let (year, month) =
-            if self.month == 12 { (self.year + 1, 1) } else { (self.year, self.month + 1) };
+        let (year, month) = if self.month == 12 {
+            (self.year + 1, 1)
+        } else {
+            (self.year, self.month + 1)
+        };
         Month {
             year,
             month,
@@ -98,8 +101,11 @@ impl Month {
     }
 
     fn prev(self) -> Month {
-        let (year, month) =
-            if self.month == 1 { (self.year - 1, 12) } else { (self.year, self.month - 1) };
+        let (year, month) = if self.month == 1 {
+            (self.year - 1, 12)
+        } else {
+            (self.year, self.month - 1)
+        };
         let len = month_len(year, month);
         Month {
             year,
@@ -170,8 +176,10 @@ impl Pattern {
             return 0;
         }
         let (first, last) = (from.div_euclid(DAY), to.div_euclid(DAY));
-        let (after, before) =
-            (self.times_before(from.rem_euclid(DAY)), self.times_before(to.rem_euclid(DAY)));
+        let (after, before) = (
+            self.times_before(from.rem_euclid(DAY)),
+            self.times_before(to.rem_euclid(DAY)),
+        );
         let whole = self.days_between(first, last) * self.times_per_day();
         whole + if self.day_matches(last) { before } else { 0 }
             - if self.day_matches(first) { after } else { 0 }
@@ -328,7 +336,11 @@ impl Pattern {
             }
             let minutes = self.minutes >> (minute + 1) << (minute + 1);
             if minutes != 0 {
-                return Some(join(hour, minutes.trailing_zeros(), self.seconds.trailing_zeros()));
+                return Some(join(
+                    hour,
+                    minutes.trailing_zeros(),
+                    self.seconds.trailing_zeros(),
+                ));
             }
         }
         let hours = self.hours >> (hour + 1) << (hour + 1);
@@ -344,8 +356,10 @@ impl Pattern {
     /// The last matching time of day at or before `time`.
     fn prev_time(&self, time: i64) -> Option<i64> {
         let (hour, minute, second) = split(time);
-        let (last_minute, last_second) =
-            (63 - self.minutes.leading_zeros(), 63 - self.seconds.leading_zeros());
+        let (last_minute, last_second) = (
+            63 - self.minutes.leading_zeros(),
+            63 - self.seconds.leading_zeros(),
+        );
         if self.hours >> hour & 1 == 1 {
             if self.minutes >> minute & 1 == 1 {
                 let seconds = self.seconds & ((2 << second) - 1);
@@ -365,8 +379,10 @@ impl Pattern {
     /// How many matching times of day lie before `time`.
     fn times_before(&self, time: i64) -> u64 {
         let (hour, minute, second) = split(time);
-        let (per_minute, per_hour) =
-            (self.seconds.count_ones(), self.minutes.count_ones() * self.seconds.count_ones());
+        let (per_minute, per_hour) = (
+            self.seconds.count_ones(),
+            self.minutes.count_ones() * self.seconds.count_ones(),
+        );
         let mut count = (self.hours & ((1 << hour) - 1)).count_ones() * per_hour;
         if self.hours >> hour & 1 == 1 {
             count += (self.minutes & ((1 << minute) - 1)).count_ones() * per_minute;
@@ -437,7 +453,11 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let of_year = of_cycle - (365 * year + year / 4 - year / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     let year = year + cycle * 400 + i64::from(month <= 2);
     (year, month as u32, day as u32)
 }

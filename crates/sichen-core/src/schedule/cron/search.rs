@@ -37,7 +37,12 @@ impl<'a> Search<'a> {
             Class::Interval => (Gap::Skip, Fold::Both),
             Class::Fixed => (gap, fold),
         };
-        Search { pattern, gap, fold, zone }
+        Search {
+            pattern,
+            gap,
+            fold,
+            zone,
+        }
     }
 
     /// The first instant at or after `from`, all in seconds.
@@ -93,7 +98,9 @@ impl<'a> Search<'a> {
             if end == to {
                 return total;
             }
-            let Some(next) = stretch.next(self.zone) else { return total };
+            let Some(next) = stretch.next(self.zone) else {
+                return total;
+            };
             stretch = next;
             at = stretch.start;
         }
@@ -106,7 +113,9 @@ impl<'a> Search<'a> {
         if self.pattern.next(civil) == Some(civil) {
             return civil;
         }
-        let Some((gap, width)) = missing(&stretch) else { return civil };
+        let Some((gap, width)) = missing(&stretch) else {
+            return civil;
+        };
         match self.gap {
             Gap::Skip => civil,
             Gap::FirstValid => self.pattern.next(gap).unwrap_or(civil),
@@ -123,8 +132,9 @@ impl<'a> Search<'a> {
         let end = stretch.end.saturating_add(stretch.offset);
         let lower = self.lower(stretch, at + stretch.offset);
         let plain = self.pattern.next(lower).filter(|civil| *civil < end);
-        let moved =
-            self.moved_at_or_after(stretch, at + stretch.offset).filter(|civil| *civil < end);
+        let moved = self
+            .moved_at_or_after(stretch, at + stretch.offset)
+            .filter(|civil| *civil < end);
         earliest(plain, moved).map(|civil| civil - stretch.offset)
     }
 
@@ -142,7 +152,10 @@ impl<'a> Search<'a> {
         let plain = self.pattern.count(self.lower(stretch, from), to);
         let mut moved = 0;
         let mut at = from;
-        while let Some(civil) = self.moved_at_or_after(stretch, at).filter(|civil| *civil < to) {
+        while let Some(civil) = self
+            .moved_at_or_after(stretch, at)
+            .filter(|civil| *civil < to)
+        {
             // Counted already where a plain match falls on the same second.
             moved += u64::from(self.pattern.next(civil) != Some(civil));
             at = civil + 1;
@@ -202,7 +215,9 @@ impl<'a> Search<'a> {
 
 /// The civil seconds left out at a stretch's start: the first of them, and how many.
 fn missing(stretch: &Stretch) -> Option<(i64, i64)> {
-    let before = stretch.offset_before.filter(|before| *before < stretch.offset)?;
+    let before = stretch
+        .offset_before
+        .filter(|before| *before < stretch.offset)?;
     Some((stretch.start + before, stretch.offset - before))
 }
 

@@ -1,0 +1,123 @@
+//! Server nodes and the duties they own.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{NodeId, Term};
+use sichen_core::lease::has_expired;
+use sichen_core::model::{Duty, DutyKey, Node};
+use sichen_core::port::Fence;
+
+use super::state::{DutyRow, Happened, State, Tx};
+
+pub(super) fn register_node(tx: &mut Tx<'_>, address: String, ttl: SignedDuration) -> NodeId {
+    let id = NodeId(tx.state.next_id());
+    let data = serde_json::json!({ "address": address });
+    tx.state.nodes.insert(
+        id,
+        Node {
+            id,
+            address,
+            expires_at: tx.now + ttl,
+        },
+    );
+    tx.event(
+        Entity::Node(id),
+        1,
+        Happened {
+            data,
+            ..Happened::new(Kind::NodeRegistered, "", "live")
+        },
+    );
+    id
+}
+
+pub(super) fn renew_node(
+    state: &mut State,
+    now: Timestamp,
+    node: NodeId,
+    ttl: SignedDuration,
+) -> Option<Timestamp> {
+    let node = state.nodes.get_mut(&node)?;
+    if has_expired(node.expires_at, now) {
+        return None;
+    }
+    node.expires_at = now + ttl;
+    Some(node.expires_at)
+}
+
+pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence> {
+    let now = tx.now;
+    let alive = |state: &State, id: NodeId| {
+        state
+            .nodes
+            .get(&id)
+            .is_some_and(|n| !has_expired(n.expires_at, now))
+    };
+    if !alive(tx.state, node) {
+        return Vec::new();
+    }
+    let mut owned = Vec::new();
+    for key in keys {
+        let row = tx.state.duties.get(&key);
+        let owner = row.and_then(|r| r.duty.node);
+        let term = row.map_or(Term(0), |r| r.duty.term);
+        if owner == Some(node) {
+            owned.push(Fence { key, term });
+            continue;
+        }
+        let evidence = match owner {
+            None if term == Term(0) => "first",
+            None => "released",
+            Some(other) if !alive(tx.state, other) => "expired",
+            Some(_) => continue,
+        };
+        let ver = row.map_or(1, |r| r.ver + 1);
+        let term = Term(term.0 + 1);
+        let duty = Duty {
+            key: key.clone(),
+            term,
+            node: Some(node),
+        };
+        tx.state.duties.insert(key.clone(), DutyRow { duty, ver });
+        let data = serde_json::json!({ "node": node.0, "term": term.0 });
+        let happened = Happened {
+            cause: evidence,
+            data,
+            ..Happened::new(Kind::DutyAcquired, "", "owned")
+        };
+        tx.event(Entity::Duty(key.text()), ver, happened);
+        owned.push(Fence { key, term });
+    }
+    owned
+}
+
+pub(super) fn release(tx: &mut Tx<'_>, fences: &[Fence]) {
+    for fence in fences {
+        if !tx.state.is_current(fence) {
+            continue;
+        }
+        let Some(row) = tx.state.duties.get_mut(&fence.key) else {
+            continue;
+        };
+        row.duty.node = None;
+        row.ver += 1;
+        let ver = row.ver;
+        let data = serde_json::json!({ "term": fence.term.0 });
+        let happened = Happened {
+            data,
+            ..Happened::new(Kind::DutyReleased, "owned", "free")
+        };
+        tx.event(Entity::Duty(fence.key.text()), ver, happened);
+    }
+}
+
+pub(super) fn list(state: &State, now: Timestamp) -> (Vec<Node>, Vec<Duty>) {
+    let live = state
+        .nodes
+        .values()
+        .filter(|n| !has_expired(n.expires_at, now));
+    (
+        live.cloned().collect(),
+        state.duties.values().map(|r| r.duty.clone()).collect(),
+    )
+}

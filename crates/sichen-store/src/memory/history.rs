@@ -1,0 +1,83 @@
+//! Events and old runs.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Event};
+use sichen_core::ids::{RunId, ShardKey};
+use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::port::{Error, EventFilter, Fence, Page};
+
+use super::state::{State, Tx};
+use super::{capped, old_term};
+
+fn run_of(entity: &Entity) -> Option<RunId> {
+    match entity {
+        Entity::Run(id) => Some(*id),
+        Entity::Shard(key) => Some(key.run),
+        Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+    }
+}
+
+pub(super) fn list_events(state: &State, filter: EventFilter, page: &Page<u64>) -> Vec<Event> {
+    let after = page.after.unwrap_or(0);
+    let start = state.events.partition_point(|e| e.seq <= after);
+    state.events[start..]
+        .iter()
+        .filter(|e| filter.run.is_none_or(|run| run_of(&e.entity) == Some(run)))
+        .take(capped(page))
+        .cloned()
+        .collect()
+}
+
+pub(super) fn remove(
+    tx: &mut Tx<'_>,
+    fence: &Fence,
+    before: Timestamp,
+    limit: usize,
+) -> Result<u32, Error> {
+    if fence.key != DutyKey::Janitor || !tx.under(fence) {
+        return Err(old_term(fence));
+    }
+    let old: Vec<RunId> = tx
+        .state
+        .runs
+        .values()
+        .filter(|run| run.state.is_closed() && run.ended_at.is_some_and(|at| at < before))
+        .map(|run| run.id)
+        .take(limit)
+        .collect();
+    for id in &old {
+        let Some(run) = tx.state.runs.remove(id) else {
+            continue;
+        };
+        tx.state.occasions.remove(&(run.job, run.occasion.key()));
+        let keys: Vec<ShardKey> = tx.state.shards_of(*id).map(|row| row.shard.key).collect();
+        for key in keys {
+            tx.state.shards.remove(&key);
+        }
+        tx.state.events.retain(|e| run_of(&e.entity) != Some(*id));
+        if let Some(at) = run.occasion.planned_at() {
+            let (reason, reference) = ("removed".to_owned(), run.state.word().to_owned());
+            let decision = Decision {
+                from: at,
+                to: at,
+                count: 1,
+                reason,
+                reference,
+            };
+            tx.state.decisions.push((run.job, decision));
+        }
+    }
+    Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
+}
+
+pub(super) fn dump(state: &State) -> Dump {
+    Dump {
+        jobs: state.jobs.values().map(|row| row.job.clone()).collect(),
+        runs: state.runs.values().cloned().collect(),
+        shards: state.shards.values().map(|row| row.shard.clone()).collect(),
+        sessions: state.sessions.values().cloned().collect(),
+        duties: state.duties.values().map(|row| row.duty.clone()).collect(),
+        decisions: state.decisions.clone(),
+        events: state.events.clone(),
+    }
+}

@@ -1,0 +1,258 @@
+//! Jobs, their revisions, and the high-water marks of their schedules.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{JobUid, Revision};
+use sichen_core::model::{DutyKey, Job, partition_of};
+use sichen_core::name::JobName;
+use sichen_core::port::{
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Page,
+};
+
+use super::state::{Happened, JobRow, State, Tx};
+use super::{capped, runs};
+
+pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
+    let existing = tx.state.live_job(&a.name).map(|row| row.job.clone());
+    let (Some(job), Some(expected)) = (&existing, a.expected_ver) else {
+        return if existing.is_none() && a.expected_ver.is_none() {
+            create(tx, a)
+        } else {
+            ApplyVerdict::Conflict
+        };
+    };
+    if job.ver != expected {
+        return ApplyVerdict::Conflict;
+    }
+    if job.document == a.document {
+        return ApplyVerdict::Unchanged(job.uid, job.revision);
+    }
+    let uid = job.uid;
+    if let Some(closing) = a.closing {
+        if advance(tx, closing).is_none() {
+            return ApplyVerdict::Conflict;
+        }
+    }
+    let Some(row) = tx.state.jobs.get_mut(&uid) else {
+        return ApplyVerdict::Conflict;
+    };
+    let job = &mut row.job;
+    job.revision = Revision(job.revision.0 + 1);
+    job.ver += 1;
+    job.document.clone_from(&a.document);
+    job.next_due = a.next_due;
+    row.revisions.insert(job.revision, a.document);
+    let (revision, ver, state) = (job.revision, job.ver, word(job));
+    let data = serde_json::json!({ "revision": revision.0 });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::JobApplied, state, state)
+    };
+    tx.event(Entity::Job(uid), ver, happened);
+    ApplyVerdict::Updated(uid, revision)
+}
+
+fn word(job: &Job) -> &'static str {
+    if job.paused { "paused" } else { "live" }
+}
+
+fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
+    let uid = a.new_uid;
+    let revision = Revision(1);
+    let job = Job {
+        uid,
+        name: a.name,
+        revision,
+        ver: 1,
+        document: a.document.clone(),
+        paused: false,
+        high_water: a.high_water,
+        next_due: a.next_due,
+        active_runs: 0,
+        created_at: tx.now,
+    };
+    let data = serde_json::json!({
+        "revision": 1, "name": job.name.name.as_str(), "namespace": job.name.namespace.as_str(),
+        "high_water": job.high_water.as_microsecond(),
+    });
+    let revisions = [(revision, a.document)].into();
+    tx.state.jobs.insert(
+        uid,
+        JobRow {
+            job,
+            deleted: false,
+            revisions,
+        },
+    );
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::JobApplied, "", "live")
+    };
+    tx.event(Entity::Job(uid), 1, happened);
+    ApplyVerdict::Created(uid)
+}
+
+pub(super) fn list(state: &State, page: &Page<JobName>) -> Vec<Job> {
+    let mut jobs: Vec<&Job> = state
+        .jobs
+        .values()
+        .filter(|r| !r.deleted)
+        .map(|r| &r.job)
+        .collect();
+    jobs.sort_by(|a, b| a.name.cmp(&b.name));
+    let after = |job: &&&Job| page.after.as_ref().is_none_or(|after| job.name > *after);
+    jobs.iter()
+        .filter(after)
+        .take(capped(page))
+        .map(|j| (*j).clone())
+        .collect()
+}
+
+pub(super) fn set_paused(
+    tx: &mut Tx<'_>,
+    paused: bool,
+    closing: Advance,
+    expected_ver: u32,
+) -> ApplyVerdict {
+    let uid = closing.job;
+    let next_due = closing.next_due;
+    match tx.state.jobs.get(&uid) {
+        Some(row) if !row.deleted && row.job.ver == expected_ver => {
+            if row.job.paused == paused {
+                return ApplyVerdict::Unchanged(uid, row.job.revision);
+            }
+        }
+        _ => return ApplyVerdict::Conflict,
+    }
+    if advance(tx, closing).is_none() {
+        return ApplyVerdict::Conflict;
+    }
+    let Some(row) = tx.state.jobs.get_mut(&uid) else {
+        return ApplyVerdict::Conflict;
+    };
+    let from = word(&row.job);
+    row.job.paused = paused;
+    row.job.next_due = next_due;
+    row.job.ver += 1;
+    let (ver, to, revision) = (row.job.ver, word(&row.job), row.job.revision);
+    let kind = if paused {
+        Kind::JobPaused
+    } else {
+        Kind::JobResumed
+    };
+    tx.event(Entity::Job(uid), ver, Happened::new(kind, from, to));
+    ApplyVerdict::Updated(uid, revision)
+}
+
+pub(super) fn delete(tx: &mut Tx<'_>, uid: JobUid, expected_ver: u32) -> bool {
+    let Some(row) = tx.state.jobs.get_mut(&uid) else {
+        return false;
+    };
+    if row.deleted || row.job.ver != expected_ver {
+        return false;
+    }
+    let from = word(&row.job);
+    row.deleted = true;
+    row.job.next_due = None;
+    row.job.ver += 1;
+    let ver = row.job.ver;
+    tx.event(
+        Entity::Job(uid),
+        ver,
+        Happened::new(Kind::JobDeleted, from, "deleted"),
+    );
+    true
+}
+
+pub(super) fn list_due(
+    state: &State,
+    partitions: &[u8],
+    until: Timestamp,
+    limit: usize,
+) -> Vec<Job> {
+    let mut due: Vec<&Job> = state
+        .jobs
+        .values()
+        .filter(|r| !r.deleted && !r.job.paused)
+        .map(|r| &r.job)
+        .filter(|j| j.next_due.is_some_and(|next| next <= until))
+        .filter(|j| partitions.contains(&partition_of(j.uid)))
+        .collect();
+    due.sort_by_key(|j| (j.next_due, j.uid));
+    due.into_iter().take(limit).cloned().collect()
+}
+
+pub(super) fn advance_all(
+    tx: &mut Tx<'_>,
+    fences: &[Fence],
+    items: Vec<Advance>,
+) -> Vec<AdvanceVerdict> {
+    let mut verdicts = Vec::with_capacity(items.len());
+    for item in items {
+        let key = DutyKey::Trigger(partition_of(item.job));
+        let fence = fences.iter().find(|f| f.key == key);
+        if !fence.is_some_and(|fence| tx.under(fence)) {
+            verdicts.push(AdvanceVerdict::OldTerm);
+            continue;
+        }
+        let paused = tx
+            .state
+            .jobs
+            .get(&item.job)
+            .is_none_or(|row| row.job.paused);
+        let advanced = if paused { None } else { advance(tx, item) };
+        verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
+    }
+    verdicts
+}
+
+/// Moves one mark; `None` and nothing written if what it was computed from has changed.
+fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
+    let row = tx
+        .state
+        .jobs
+        .get_mut(&item.job)
+        .filter(|row| !row.deleted)?;
+    let job = &mut row.job;
+    let holds = job.revision == item.revision
+        && job.high_water == item.from
+        && item.to >= item.from
+        && item.active_runs.is_none_or(|n| n == job.active_runs);
+    if !holds {
+        return None;
+    }
+    job.high_water = item.to;
+    job.next_due = item.next_due;
+    job.ver += 1;
+    let (ver, state) = (job.ver, word(job));
+    let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
+    let decisions: Vec<_> = item
+        .decisions
+        .iter()
+        .map(|d| {
+            let (from, to) = (d.from.as_microsecond(), d.to.as_microsecond());
+            serde_json::json!({
+                "from": from, "to": to, "count": d.count,
+                "reason": d.reason, "reference": d.reference,
+            })
+        })
+        .collect();
+    let data = serde_json::json!({
+        "from": item.from.as_microsecond(), "to": item.to.as_microsecond(),
+        "runs": occasions, "decisions": decisions,
+    });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::ScheduleAdvanced, state, state)
+    };
+    tx.event(Entity::Job(item.job), ver, happened);
+    tx.state
+        .decisions
+        .extend(item.decisions.into_iter().map(|d| (item.job, d)));
+    Some(
+        item.runs
+            .into_iter()
+            .map(|run| runs::create(tx, &[], run))
+            .collect(),
+    )
+}

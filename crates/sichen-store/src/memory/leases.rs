@@ -1,0 +1,285 @@
+//! Leases on shards: granted, found overdue, taken back.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
+use sichen_core::model::{DutyKey, Run};
+use sichen_core::name::Name;
+use sichen_core::port::{
+    Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
+};
+
+use super::shards::{self, Ended};
+use super::state::{EPOCH, Happened, State, Tx};
+
+fn grantable_runs<'a>(state: &'a State, pool: &'a Name) -> impl Iterator<Item = &'a Run> {
+    state
+        .runs
+        .values()
+        .filter(move |r| r.terms.pool == *pool && !r.state.is_closed() && r.stop.is_none())
+}
+
+pub(super) fn list_ready(
+    state: &State,
+    now: Timestamp,
+    pool: &Name,
+    after: Option<RunId>,
+    runs: usize,
+    per_run: usize,
+) -> Vec<ReadyHead> {
+    let place = |run: &Run| (std::cmp::Reverse(run.terms.priority), run.id);
+    let after = after.and_then(|id| state.runs.get(&id)).map(place);
+    let mut open: Vec<&Run> = grantable_runs(state, pool).collect();
+    open.sort_by_key(|run| place(run));
+    let mut heads = Vec::new();
+    for run in open {
+        if after.is_some_and(|after| place(run) <= after) {
+            continue;
+        }
+        if heads.len() >= runs {
+            break;
+        }
+        let waiting = |s: &sichen_core::model::Shard| s.state.is_grantable() && s.ready_at <= now;
+        let mut ready: Vec<_> = state
+            .shards_of(run.id)
+            .map(|row| &row.shard)
+            .filter(|s| waiting(s))
+            .collect();
+        if ready.is_empty() {
+            continue;
+        }
+        ready.sort_by_key(|s| (s.ready_at, s.key));
+        heads.push(ReadyHead {
+            run: run.id,
+            job: run.job,
+            revision: run.revision,
+            terms: run.terms.clone(),
+            running: running(state, run.id),
+            shards: ready
+                .into_iter()
+                .take(per_run)
+                .map(|s| (s.key, s.token))
+                .collect(),
+        });
+    }
+    heads
+}
+
+fn running(state: &State, run: RunId) -> u32 {
+    let n = state
+        .shards_of(run)
+        .filter(|row| row.shard.state == ShardState::Running)
+        .count();
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+pub(super) fn next_ready_at(state: &State, now: Timestamp, pool: &Name) -> Option<Timestamp> {
+    grantable_runs(state, pool)
+        .flat_map(|run| state.shards_of(run.id))
+        .filter(|row| row.shard.state.is_grantable() && row.shard.ready_at > now)
+        .map(|row| row.shard.ready_at)
+        .min()
+}
+
+/// Whether `session` may be given one more shard of `pool`.
+pub(super) fn can_hold(
+    state: &State,
+    now: Timestamp,
+    session: SessionId,
+    pool: &Name,
+) -> Result<(), GrantRefused> {
+    if state.session_over(session, now) {
+        return Err(GrantRefused::NoSession);
+    }
+    let s = &state.sessions[&session];
+    if s.draining || s.pool != *pool {
+        return Err(GrantRefused::NoSession);
+    }
+    if state.held_by(session).count() >= s.slots as usize {
+        return Err(GrantRefused::NoSlot);
+    }
+    Ok(())
+}
+
+pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Vec<GrantVerdict> {
+    let current = tx.under(fence);
+    let mut verdicts = Vec::with_capacity(grants.len());
+    for grant in grants {
+        let verdict = if current {
+            check(tx, fence, grant)
+        } else {
+            Err(GrantRefused::OldTerm)
+        };
+        verdicts.push(match verdict {
+            Err(refused) => GrantVerdict::Refused(refused),
+            Ok(()) => {
+                let grant_seq =
+                    hand_over(tx, grant.key, grant.session, grant.attempt_timeout, false);
+                let shard = tx.state.shards[&grant.key].shard.clone();
+                GrantVerdict::Granted(Box::new(Granted { shard, grant_seq }))
+            }
+        });
+    }
+    verdicts
+}
+
+fn check(tx: &Tx<'_>, fence: &Fence, grant: &Grant) -> Result<(), GrantRefused> {
+    let state = &*tx.state;
+    let row = state.shards.get(&grant.key).ok_or(GrantRefused::NotReady)?;
+    let run = state
+        .runs
+        .get(&grant.key.run)
+        .ok_or(GrantRefused::NotReady)?;
+    if fence.key != DutyKey::Pool(run.terms.pool.clone()) {
+        return Err(GrantRefused::OldTerm);
+    }
+    let shard = &row.shard;
+    let ready =
+        shard.state.is_grantable() && shard.ready_at <= tx.now && shard.token == grant.token;
+    if !ready || run.stop.is_some() || run.state.is_closed() {
+        return Err(GrantRefused::NotReady);
+    }
+    can_hold(state, tx.now, grant.session, &run.terms.pool)?;
+    if running(state, run.id) >= run.terms.parallelism {
+        return Err(GrantRefused::Parallelism);
+    }
+    Ok(())
+}
+
+/// Gives a waiting shard to a session; returns the grant's number within the session.
+pub(super) fn hand_over(
+    tx: &mut Tx<'_>,
+    key: ShardKey,
+    session: SessionId,
+    timeout: Option<SignedDuration>,
+    born: bool,
+) -> u64 {
+    let now = tx.now;
+    let (grant_seq, worker) = match tx.state.sessions.get_mut(&session) {
+        Some(s) => {
+            s.grant_seq += 1;
+            (s.grant_seq, s.worker.name.to_string())
+        }
+        None => return 0,
+    };
+    let Some(row) = tx.state.shards.get_mut(&key) else {
+        return 0;
+    };
+    let shard = &mut row.shard;
+    let from = if born { "" } else { shard.state.word() };
+    shard.state = ShardState::Running;
+    shard.token = shard.token.next(EPOCH);
+    shard.attempt += 1;
+    shard.used += 1;
+    shard.takeovers += u32::from(row.last_end == Some(AttemptEnd::Lost));
+    shard.session = Some(session);
+    shard.grant_seq = grant_seq;
+    shard.timeout_at = timeout.and_then(|t| now.checked_add(t).ok());
+    shard.digest = String::new();
+    shard.started_at = Some(now);
+    shard.ver += u32::from(!born);
+    let (ver, attempt, token) = (shard.ver, shard.attempt, shard.token);
+    let data = serde_json::json!({
+        "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
+    });
+    tx.state.holders.entry(session).or_default().insert(key);
+    let happened = Happened {
+        attempt: Some(attempt),
+        token: Some(token),
+        data,
+        ..Happened::new(Kind::AttemptGranted, from, ShardState::Running.word())
+    };
+    tx.event(Entity::Shard(key), ver, happened);
+    if let Some(run) = tx.state.runs.get_mut(&key.run)
+        && run.state == RunState::Scheduled
+    {
+        run.state = RunState::Running;
+        run.started_at = Some(now);
+        run.ver += 1;
+        let ver = run.ver;
+        tx.event(
+            Entity::Run(key.run),
+            ver,
+            Happened::new(
+                Kind::RunStarted,
+                RunState::Scheduled.word(),
+                RunState::Running.word(),
+            ),
+        );
+    }
+    grant_seq
+}
+
+pub(super) fn list_overdue(
+    state: &State,
+    now: Timestamp,
+    pool: &Name,
+    grace: SignedDuration,
+    limit: usize,
+) -> Vec<Overdue> {
+    let mut overdue = Vec::new();
+    for row in state.shards.values() {
+        let shard = &row.shard;
+        let (Some(session), Some(run)) = (shard.session, state.runs.get(&shard.key.run)) else {
+            continue;
+        };
+        if shard.state != ShardState::Running || run.terms.pool != *pool {
+            continue;
+        }
+        let session_over = state.session_over(session, now);
+        let timed_out = shard
+            .timeout_at
+            .is_some_and(|at| at.checked_add(grace).is_ok_and(|end| end <= now));
+        if (session_over || timed_out) && overdue.len() < limit {
+            overdue.push(Overdue {
+                shard: shard.clone(),
+                stop: run.stop.map(|(cause, _)| cause),
+                job: (run.job, run.revision),
+                session_over,
+            });
+        }
+    }
+    overdue
+}
+
+pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict> {
+    let current = tx.under(fence);
+    let mut verdicts = Vec::with_capacity(reaps.len());
+    for reap in reaps {
+        let pool = tx
+            .state
+            .runs
+            .get(&reap.key.run)
+            .map(|run| run.terms.pool.clone());
+        if !current || pool.is_none_or(|pool| fence.key != DutyKey::Pool(pool)) {
+            verdicts.push(ReapVerdict::OldTerm);
+            continue;
+        }
+        let holds = tx.state.shards.get(&reap.key).is_some_and(|row| {
+            let shard = &row.shard;
+            let over = shard
+                .session
+                .is_none_or(|s| tx.state.session_over(s, tx.now));
+            shard.state == ShardState::Running
+                && shard.token == reap.token
+                && (over || !reap.only_if_session_over)
+        });
+        if !holds {
+            verdicts.push(ReapVerdict::Gone);
+            continue;
+        }
+        let ended = Ended {
+            transition: reap.transition,
+            digest: String::new(),
+            progress: None,
+            failure: Some(reap.failure),
+            raise_token: true,
+            expand: None,
+        };
+        verdicts.push(ReapVerdict::Reaped(shards::end_attempt(
+            tx, reap.key, ended,
+        )));
+    }
+    verdicts
+}

@@ -1,0 +1,418 @@
+//! Runs: written, stopped, settled, reopened.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::run::{Counters, settle};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::model::{Checkpoint, DutyKey, PARTITIONS, Progress, Run, Shard, partition_of};
+use sichen_core::port::{CreateVerdict, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter};
+
+use super::state::{Happened, ShardRow, State, Tx};
+use super::{capped, leases};
+
+pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
+    let key = (new.job, new.occasion.key());
+    if let Some(id) = tx.state.occasions.get(&key) {
+        let same = tx
+            .state
+            .runs
+            .get(id)
+            .is_some_and(|run| run.digest == new.digest);
+        return if same {
+            CreateVerdict::Exists(*id)
+        } else {
+            CreateVerdict::OtherRequest(*id)
+        };
+    }
+    let Some(job) = tx.state.jobs.get(&new.job).filter(|row| !row.deleted) else {
+        return CreateVerdict::Conflict;
+    };
+    if job.job.revision != new.revision {
+        return CreateVerdict::Conflict;
+    }
+    let job_name = job.job.name.clone();
+    let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
+    let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
+    let holder = new.born_leased.filter(|session| {
+        count == 1
+            && fences
+                .iter()
+                .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))
+            && leases::can_hold(tx.state, tx.now, *session, &new.terms.pool).is_ok()
+    });
+    let state = match (count, holder) {
+        (0, _) => RunState::Succeeded,
+        (_, Some(_)) => RunState::Running,
+        (_, None) => RunState::Scheduled,
+    };
+    let id = RunId(tx.state.next_id());
+    let total = if plan { 0 } else { count };
+    let run = Run {
+        id,
+        job: new.job,
+        job_name,
+        occasion: new.occasion,
+        revision: new.revision,
+        period: new.period,
+        terms: new.terms,
+        state,
+        round: 1,
+        ver: 1,
+        counters: Counters {
+            total,
+            open: count,
+            ..Counters::default()
+        },
+        stop: None,
+        reason: String::new(),
+        digest: new.digest,
+        created_at: tx.now,
+        started_at: (state == RunState::Running).then_some(tx.now),
+        ended_at: state.is_closed().then_some(tx.now),
+    };
+    let data = serde_json::json!({
+        "job": new.job.to_string(), "occasion": key.1, "revision": new.revision.0,
+        "total": total, "plan": plan,
+    });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::RunCreated, "", state.word())
+    };
+    tx.event(Entity::Run(id), 1, happened);
+    tx.state.occasions.insert(key, id);
+    tx.state.runs.insert(id, run);
+    if !state.is_closed() {
+        count_active(tx.state, new.job, 1);
+    }
+    let first = if plan { ShardNo::PLAN.0 } else { 0 };
+    insert_shards(tx, id, first, new.shards, new.ready_at);
+    let granted = holder.map(|session| {
+        let key = ShardKey::new(id, first);
+        let grant_seq = leases::hand_over(tx, key, session, new.attempt_timeout, true);
+        let shard = tx.state.shards[&key].shard.clone();
+        Granted { shard, grant_seq }
+    });
+    CreateVerdict::Created(id, granted)
+}
+
+/// Writes shards numbered from `first`, waiting.
+pub(super) fn insert_shards(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    first: i32,
+    descriptors: Vec<Descriptor>,
+    ready_at: Timestamp,
+) {
+    for (no, descriptor) in (first..).zip(descriptors) {
+        let key = ShardKey::new(run, no);
+        let shard = Shard {
+            key,
+            descriptor,
+            state: ShardState::Scheduled,
+            ver: 1,
+            token: Token(0),
+            attempt: 0,
+            used: 0,
+            takeovers: 0,
+            ready_at,
+            session: None,
+            grant_seq: 0,
+            timeout_at: None,
+            digest: String::new(),
+            checkpoint: Checkpoint::default(),
+            progress: Progress::default(),
+            failure: None,
+            started_at: None,
+            ended_at: None,
+        };
+        tx.state.shards.insert(
+            key,
+            ShardRow {
+                shard,
+                last_end: None,
+            },
+        );
+    }
+}
+
+fn count_active(state: &mut State, job: JobUid, by: i32) {
+    if let Some(row) = state.jobs.get_mut(&job) {
+        row.job.active_runs = row.job.active_runs.saturating_add_signed(by);
+    }
+}
+
+/// The sums of a run's shards' progress; `expected` if any shard knows its own.
+pub(super) fn progress(state: &State, run: RunId) -> Progress {
+    let mut sum = Progress::default();
+    for row in state
+        .shards_of(run)
+        .filter(|row| !row.shard.key.no.is_plan())
+    {
+        let p = &row.shard.progress;
+        sum.done += p.done;
+        sum.rate_milli += if row.shard.state == ShardState::Running {
+            p.rate_milli
+        } else {
+            0
+        };
+        if let Some(expected) = p.expected {
+            sum.expected = Some(sum.expected.unwrap_or(0) + expected);
+        }
+    }
+    sum
+}
+
+/// Settles the run if nothing of it is open.
+pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState> {
+    let run = tx.state.runs.get(&id)?;
+    if run.state.is_closed() {
+        return None;
+    }
+    let sum = progress(tx.state, id);
+    let counts_match = !run.terms.counts_must_match || sum.done == sum.expected.unwrap_or(0);
+    let stop = run.stop.map(|(cause, _)| cause);
+    let outcome = settle(&run.counters, stop, counts_match)?;
+    let reason = match (outcome, stop) {
+        (RunState::Failed, Some(cause)) => cause.word().to_owned(),
+        (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
+            format!(
+                "done {} of {} expected",
+                sum.done,
+                sum.expected.unwrap_or(0)
+            )
+        }
+        _ => String::new(),
+    };
+    let now = tx.now;
+    let run = tx.state.runs.get_mut(&id)?;
+    let from = run.state;
+    run.state = outcome;
+    run.reason.clone_from(&reason);
+    run.ended_at = Some(now);
+    run.ver += 1;
+    let (ver, job, c) = (run.ver, run.job, run.counters);
+    count_active(tx.state, job, -1);
+    let data = serde_json::json!({
+        "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
+        "counts_match": counts_match,
+    });
+    let cause = reason.as_str();
+    let happened = Happened {
+        cause,
+        data,
+        ..Happened::new(Kind::RunSettled, from.word(), outcome.word())
+    };
+    tx.event(Entity::Run(id), ver, happened);
+    Some(outcome)
+}
+
+pub(super) fn list(state: &State, filter: &RunFilter, page: &Page<RunId>) -> Vec<Run> {
+    let before = page.after.unwrap_or(RunId(u64::MAX));
+    state
+        .runs
+        .range(..before)
+        .rev()
+        .map(|(_, run)| run)
+        .filter(|run| filter.job.is_none_or(|job| run.job == job))
+        .filter(|run| filter.state.is_none_or(|state| run.state == state))
+        .take(capped(page))
+        .cloned()
+        .collect()
+}
+
+pub(super) fn request_stop(
+    tx: &mut Tx<'_>,
+    fence: Option<&Fence>,
+    id: RunId,
+    cause: StopCause,
+) -> RequestVerdict {
+    let Some(run) = tx.state.runs.get(&id) else {
+        return RequestVerdict::Missing;
+    };
+    let job = run.job;
+    if let Some(fence) = fence {
+        let right = fence.key == DutyKey::Trigger(partition_of(job));
+        if !right || !tx.under(fence) {
+            return RequestVerdict::OldTerm;
+        }
+    }
+    let run = &tx.state.runs[&id];
+    if run.state.is_closed() {
+        return RequestVerdict::NotNow(run.state);
+    }
+    if run.stop.is_some() {
+        return RequestVerdict::Already;
+    }
+    RequestVerdict::Done(stop(tx, id, cause))
+}
+
+/// Records the stop, cancels what waits, settles if that was all.
+pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause) -> Option<RunState> {
+    let now = tx.now;
+    let run = tx.state.runs.get_mut(&id)?;
+    if run.stop.is_none() {
+        run.stop = Some((cause, now));
+        run.ver += 1;
+        let (ver, state) = (run.ver, run.state.word());
+        let data = serde_json::json!({ "stop": cause.word() });
+        let happened = Happened {
+            cause: cause.word(),
+            data,
+            ..Happened::new(Kind::StopRequested, state, state)
+        };
+        tx.event(Entity::Run(id), ver, happened);
+    }
+    stop_waiting(tx, id, cause);
+    settle_if_complete(tx, id)
+}
+
+/// Cancels the shards of a run that wait for a grant.
+pub(super) fn stop_waiting(tx: &mut Tx<'_>, id: RunId, cause: StopCause) {
+    let waiting: Vec<ShardKey> = tx
+        .state
+        .shards_of(id)
+        .filter(|row| row.shard.state.is_grantable())
+        .map(|row| row.shard.key)
+        .collect();
+    for key in waiting {
+        let now = tx.now;
+        let Some(row) = tx.state.shards.get_mut(&key) else {
+            continue;
+        };
+        let shard = &mut row.shard;
+        let from = shard.state;
+        shard.state = ShardState::Cancelled;
+        shard.ended_at = Some(now);
+        shard.ver += 1;
+        let (ver, token) = (shard.ver, shard.token);
+        if let Some(run) = tx.state.runs.get_mut(&id) {
+            run.counters.open -= 1;
+            run.counters.cancelled += 1;
+        }
+        let happened = Happened {
+            cause: cause.word(),
+            token: Some(token),
+            ..Happened::new(
+                Kind::ShardStopped,
+                from.word(),
+                ShardState::Cancelled.word(),
+            )
+        };
+        tx.event(Entity::Shard(key), ver, happened);
+    }
+}
+
+pub(super) fn reopen(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    only: Option<&[ShardKey]>,
+    ready_at: Timestamp,
+) -> RequestVerdict {
+    let Some(run) = tx.state.runs.get(&id) else {
+        return RequestVerdict::Missing;
+    };
+    let from = run.state;
+    if !matches!(from, RunState::Failed | RunState::Partial) {
+        return RequestVerdict::NotNow(from);
+    }
+    let keys: Vec<ShardKey> = tx
+        .state
+        .shards_of(id)
+        .filter(|row| matches!(row.shard.state, ShardState::Failed | ShardState::Cancelled))
+        .map(|row| row.shard.key)
+        .filter(|key| only.is_none_or(|only| only.contains(key)))
+        .collect();
+    if keys.is_empty() {
+        return RequestVerdict::NotNow(from);
+    }
+    let Some(run) = tx.state.runs.get_mut(&id) else {
+        return RequestVerdict::Missing;
+    };
+    run.state = RunState::Running;
+    run.round += 1;
+    run.ver += 1;
+    run.stop = None;
+    run.terms.deadline = None;
+    run.ended_at = None;
+    run.reason = String::new();
+    let (ver, round, job) = (run.ver, run.round, run.job);
+    count_active(tx.state, job, 1);
+    let data = serde_json::json!({ "round": round, "shards": keys.len() });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::RunReopened, from.word(), "running")
+    };
+    tx.event(Entity::Run(id), ver, happened);
+    for key in keys {
+        let Some(row) = tx.state.shards.get_mut(&key) else {
+            continue;
+        };
+        let shard = &mut row.shard;
+        let from = shard.state;
+        shard.state = ShardState::Scheduled;
+        shard.used = 0;
+        shard.ready_at = ready_at;
+        shard.ended_at = None;
+        shard.digest = String::new();
+        shard.ver += 1;
+        let (ver, token) = (shard.ver, shard.token);
+        if let Some(run) = tx.state.runs.get_mut(&id) {
+            run.counters.open += 1;
+            match from {
+                ShardState::Failed => run.counters.failed -= 1,
+                _ => run.counters.cancelled -= 1,
+            }
+        }
+        let happened = Happened {
+            token: Some(token),
+            ..Happened::new(
+                Kind::ShardReopened,
+                from.word(),
+                ShardState::Scheduled.word(),
+            )
+        };
+        tx.event(Entity::Shard(key), ver, happened);
+    }
+    RequestVerdict::Done(None)
+}
+
+pub(super) fn list_late(
+    state: &State,
+    now: Timestamp,
+    partitions: &[u8],
+    limit: usize,
+) -> Vec<(RunId, u8)> {
+    debug_assert!(partitions.iter().all(|p| *p < PARTITIONS));
+    state
+        .runs
+        .values()
+        .filter(|run| !run.state.is_closed() && run.stop.is_none())
+        // A run that ends at the very deadline is in time.
+        .filter(|run| run.terms.deadline.is_some_and(|deadline| deadline < now))
+        .map(|run| (run.id, partition_of(run.job)))
+        .filter(|(_, partition)| partitions.contains(partition))
+        .take(limit)
+        .collect()
+}
+
+pub(super) fn settle_complete(tx: &mut Tx<'_>, fences: &[Fence], limit: usize) -> Vec<RunId> {
+    let complete: Vec<(RunId, JobUid)> = tx
+        .state
+        .runs
+        .values()
+        .filter(|run| !run.state.is_closed() && run.counters.open == 0)
+        .map(|run| (run.id, run.job))
+        .collect();
+    let mut settled = Vec::new();
+    for (id, job) in complete {
+        let key = DutyKey::Trigger(partition_of(job));
+        let fence = fences.iter().find(|f| f.key == key);
+        if settled.len() < limit && fence.is_some_and(|fence| tx.under(fence)) {
+            settle_if_complete(tx, id);
+            settled.push(id);
+        }
+    }
+    settled
+}

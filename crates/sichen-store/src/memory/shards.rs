@@ -1,0 +1,208 @@
+//! What holders report about their shards: ends and checkpoints.
+
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{ShardKey, Token};
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::shard::Transition;
+use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::model::{Failure, Progress};
+use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint};
+
+use super::runs;
+use super::state::{EPOCH, Happened, Tx};
+
+pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
+    let Some(row) = tx.state.shards.get(&f.key) else {
+        return FinishVerdict::Missing;
+    };
+    let shard = &row.shard;
+    let current = shard.token;
+    if f.token != current {
+        refuse(tx, f.key, f.token, "stale");
+        return FinishVerdict::Stale { current };
+    }
+    if shard.state != ShardState::Running {
+        if shard.digest.is_empty() {
+            refuse(tx, f.key, f.token, "not_running");
+            return FinishVerdict::NotRunning;
+        }
+        if shard.digest == f.digest {
+            return FinishVerdict::Duplicate;
+        }
+        refuse(tx, f.key, f.token, "contradicts");
+        return FinishVerdict::Contradicts;
+    }
+    let ended = Ended {
+        transition: f.transition,
+        digest: f.digest,
+        progress: f.progress,
+        failure: f.failure,
+        raise_token: false,
+        expand: f.expand,
+    };
+    FinishVerdict::Accepted(end_attempt(tx, f.key, ended))
+}
+
+/// Records a report that changes nothing.
+pub(super) fn refuse(tx: &mut Tx<'_>, key: ShardKey, token: Token, cause: &str) {
+    let state = tx
+        .state
+        .shards
+        .get(&key)
+        .map_or("", |row| row.shard.state.word());
+    let happened = Happened {
+        token: Some(token),
+        cause,
+        ..Happened::new(Kind::ReportRefused, state, state)
+    };
+    tx.event(Entity::Shard(key), 0, happened);
+}
+
+/// The end of the running attempt of a shard.
+pub(super) struct Ended {
+    pub transition: Transition,
+    pub digest: String,
+    pub progress: Option<Progress>,
+    pub failure: Option<Failure>,
+    pub raise_token: bool,
+    pub expand: Option<Vec<Descriptor>>,
+}
+
+/// Ends the running attempt of `key`; returns the run's outcome if that settled it.
+pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Option<RunState> {
+    let now = tx.now;
+    let to = ended.transition.to;
+    let row = tx.state.shards.get_mut(&key)?;
+    row.last_end = Some(ended.transition.end);
+    let shard = &mut row.shard;
+    let holder = shard.session.take();
+    shard.state = to;
+    shard.ver += 1;
+    shard.timeout_at = None;
+    shard.digest = ended.digest;
+    if ended.raise_token {
+        shard.token = shard.token.next(EPOCH);
+    }
+    if ended.transition.refund {
+        shard.used = shard.used.saturating_sub(1);
+    }
+    if let Some(ready_at) = ended.transition.ready_at {
+        shard.ready_at = ready_at;
+    }
+    if let Some(progress) = ended.progress {
+        shard.progress = progress;
+    }
+    shard.failure = ended.failure;
+    if to.is_closed() {
+        shard.ended_at = Some(now);
+    }
+    let (ver, attempt, token) = (shard.ver, shard.attempt, shard.token);
+    let failure = shard.failure.clone().unwrap_or_default();
+    if let Some(held) = holder.and_then(|s| tx.state.holders.get_mut(&s)) {
+        held.remove(&key);
+    }
+    let data = serde_json::json!({
+        "end": ended.transition.end.word(), "code": failure.code, "message": failure.message,
+    });
+    let happened = Happened {
+        attempt: Some(attempt),
+        token: Some(token),
+        cause: ended.transition.end.word(),
+        data,
+        ..Happened::new(Kind::AttemptEnded, ShardState::Running.word(), to.word())
+    };
+    tx.event(Entity::Shard(key), ver, happened);
+    if to.is_closed() {
+        count_closed(tx, key, to);
+    }
+    if to == ShardState::Succeeded
+        && let Some(descriptors) = ended.expand
+    {
+        expand(tx, key, descriptors);
+    }
+    if ended.transition.stops_run {
+        return runs::stop(tx, key.run, StopCause::Fatal);
+    }
+    runs::settle_if_complete(tx, key.run)
+}
+
+fn count_closed(tx: &mut Tx<'_>, key: ShardKey, to: ShardState) {
+    let Some(run) = tx.state.runs.get_mut(&key.run) else {
+        return;
+    };
+    let c = &mut run.counters;
+    c.open -= 1;
+    match to {
+        // The plan step is no shard of the input: its success counts nothing.
+        ShardState::Succeeded => c.succeeded += u32::from(!key.no.is_plan()),
+        ShardState::Failed => c.failed += 1,
+        ShardState::Cancelled => c.cancelled += 1,
+        ShardState::Scheduled | ShardState::Running | ShardState::Retry => {}
+    }
+}
+
+/// Writes the shards that a plan step found.
+fn expand(tx: &mut Tx<'_>, plan: ShardKey, descriptors: Vec<Descriptor>) {
+    let total = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
+    let now = tx.now;
+    let Some(run) = tx.state.runs.get_mut(&plan.run) else {
+        return;
+    };
+    run.counters.total = total;
+    run.counters.open += total;
+    run.ver += 1;
+    let (ver, state, stop) = (run.ver, run.state.word(), run.stop);
+    let data = serde_json::json!({ "total": total });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::RunExpanded, state, state)
+    };
+    tx.event(Entity::Run(plan.run), ver, happened);
+    runs::insert_shards(tx, plan.run, 0, descriptors, now);
+    if let Some((cause, _)) = stop {
+        runs::stop_waiting(tx, plan.run, cause);
+    }
+}
+
+pub(super) fn checkpoint(tx: &mut Tx<'_>, c: SaveCheckpoint) -> CheckpointVerdict {
+    let Some(row) = tx.state.shards.get(&c.key) else {
+        return CheckpointVerdict::Stale { current: Token(0) };
+    };
+    let current = row.shard.token;
+    if c.token != current || row.shard.state != ShardState::Running {
+        refuse(tx, c.key, c.token, "stale");
+        return CheckpointVerdict::Stale { current };
+    }
+    if row.shard.session != Some(c.session) || tx.state.session_over(c.session, tx.now) {
+        refuse(tx, c.key, c.token, "session_over");
+        return CheckpointVerdict::SessionOver;
+    }
+    let Some(row) = tx.state.shards.get_mut(&c.key) else {
+        return CheckpointVerdict::Stale { current };
+    };
+    let shard = &mut row.shard;
+    let Some(checkpoint) = c.checkpoint else {
+        shard.progress = c.progress;
+        return CheckpointVerdict::Saved;
+    };
+    if checkpoint.seq <= shard.checkpoint.seq {
+        return CheckpointVerdict::Old;
+    }
+    shard.progress = c.progress;
+    shard.checkpoint = checkpoint;
+    shard.ver += 1;
+    let (ver, attempt) = (shard.ver, shard.attempt);
+    let data = serde_json::json!({
+        "seq": shard.checkpoint.seq, "position": shard.checkpoint.position,
+        "done": shard.progress.done,
+    });
+    let state = ShardState::Running.word();
+    let happened = Happened {
+        attempt: Some(attempt),
+        token: Some(current),
+        data,
+        ..Happened::new(Kind::CheckpointSaved, state, state)
+    };
+    tx.event(Entity::Shard(c.key), ver, happened);
+    CheckpointVerdict::Saved
+}

@@ -1,0 +1,156 @@
+//! The tables, and one transaction over them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Event, Kind};
+use sichen_core::ids::{JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::AttemptEnd;
+use sichen_core::model::{Decision, Duty, DutyKey, Job, Node, Run, Session, Shard};
+use sichen_core::name::JobName;
+use sichen_core::port::{Fence, Op};
+
+/// The store's epoch; a memory store is never restored.
+pub(super) const EPOCH: u32 = 0;
+
+#[derive(Debug)]
+pub(super) struct JobRow {
+    pub job: Job,
+    pub deleted: bool,
+    pub revisions: BTreeMap<Revision, String>,
+}
+
+#[derive(Debug)]
+pub(super) struct ShardRow {
+    pub shard: Shard,
+    pub last_end: Option<AttemptEnd>,
+}
+
+#[derive(Debug)]
+pub(super) struct DutyRow {
+    pub duty: Duty,
+    pub ver: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub ops: BTreeSet<OpId>,
+    pub nodes: BTreeMap<NodeId, Node>,
+    pub duties: BTreeMap<DutyKey, DutyRow>,
+    pub jobs: BTreeMap<JobUid, JobRow>,
+    pub decisions: Vec<(JobUid, Decision)>,
+    pub runs: BTreeMap<RunId, Run>,
+    pub occasions: BTreeMap<(JobUid, String), RunId>,
+    pub shards: BTreeMap<ShardKey, ShardRow>,
+    pub sessions: BTreeMap<SessionId, Session>,
+    pub events: Vec<Event>,
+    pub last_event: u64,
+    pub last_id: u64,
+    /// Shards that are held, by holder: an index.
+    pub holders: BTreeMap<SessionId, BTreeSet<ShardKey>>,
+}
+
+impl State {
+    pub fn live_job(&self, name: &JobName) -> Option<&JobRow> {
+        self.jobs
+            .values()
+            .find(|j| !j.deleted && j.job.name == *name)
+    }
+
+    pub fn shards_of(&self, run: RunId) -> impl Iterator<Item = &ShardRow> {
+        self.shards
+            .range(ShardKey::new(run, i32::MIN)..=ShardKey::new(run, i32::MAX))
+            .map(|(_, row)| row)
+    }
+
+    pub fn held_by(&self, session: SessionId) -> impl Iterator<Item = &Shard> {
+        let keys = self.holders.get(&session).into_iter().flatten();
+        keys.filter_map(|key| self.shards.get(key))
+            .map(|row| &row.shard)
+    }
+
+    /// Whether a session can hold leases at `now`.
+    pub fn session_over(&self, session: SessionId, now: Timestamp) -> bool {
+        self.sessions
+            .get(&session)
+            .is_none_or(|s| s.ended.is_some() || has_expired(s.expires_at, now))
+    }
+
+    pub fn is_current(&self, fence: &Fence) -> bool {
+        self.duties
+            .get(&fence.key)
+            .is_some_and(|d| d.duty.node.is_some() && d.duty.term == fence.term)
+    }
+
+    pub fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+}
+
+/// One use case in progress.
+pub(super) struct Tx<'a> {
+    pub state: &'a mut State,
+    pub now: Timestamp,
+    pub op: Op,
+    /// The duty under which it writes.
+    pub duty: Option<(String, Term)>,
+}
+
+/// What an event says beside its entity and version.
+pub(super) struct Happened<'a> {
+    pub kind: Kind,
+    pub from: &'a str,
+    pub to: &'a str,
+    pub attempt: Option<u32>,
+    pub token: Option<Token>,
+    pub cause: &'a str,
+    pub data: serde_json::Value,
+}
+
+impl<'a> Happened<'a> {
+    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
+        let data = serde_json::json!({});
+        Self {
+            kind,
+            from,
+            to,
+            attempt: None,
+            token: None,
+            cause: "",
+            data,
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Writes under `fence`'s name if it is current.
+    pub fn under(&mut self, fence: &Fence) -> bool {
+        let current = self.state.is_current(fence);
+        if current {
+            self.duty = Some((fence.key.text(), fence.term));
+        }
+        current
+    }
+
+    pub fn event(&mut self, entity: Entity, ver: u32, h: Happened<'_>) {
+        self.state.last_event += 1;
+        self.state.events.push(Event {
+            seq: self.state.last_event,
+            entity,
+            ver,
+            at: self.now,
+            op: self.op.id,
+            actor: self.op.actor.clone(),
+            duty: self.duty.clone(),
+            kind: h.kind,
+            from: h.from.to_owned(),
+            to: h.to.to_owned(),
+            attempt: h.attempt,
+            token: h.token,
+            cause: h.cause.to_owned(),
+            data: h.data.to_string(),
+        });
+    }
+}
