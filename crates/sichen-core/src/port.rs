@@ -269,7 +269,8 @@ pub struct Finish {
     pub key: ShardKey,
     /// The token the holder reports with.
     pub token: Token,
-    /// What the rules made of it.
+    /// What the rules made of it. The store passes it through [`Transition::under_stop`] with what
+    /// it finds in the transaction, so that no shard of a stopped run goes back to waiting.
     pub transition: Transition,
     /// Digest of the report.
     pub digest: String,
@@ -454,6 +455,8 @@ pub struct RunFilter {
 pub struct EventFilter {
     /// Of this run and its shards alone.
     pub run: Option<RunId>,
+    /// Of this shard alone.
+    pub shard: Option<ShardKey>,
 }
 
 /// A shard with what a decision about it needs.
@@ -613,8 +616,9 @@ pub trait Store: Send + Sync + 'static {
         session: SessionId,
         cause: String,
     ) -> Answer<'_, bool>;
-    /// Sessions of a pool (or all) that are not ended.
-    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<Session>>;
+    /// Sessions of a pool (or all) that are not ended, with the number of shards each holds
+    /// (counted from the shards, never a counter of its own).
+    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<(Session, u32)>>;
     /// A session, ended or not.
     fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>>;
     /// Shards that a session holds.

@@ -301,12 +301,15 @@ impl Store for MemoryStore {
             sessions::end(tx, fence.as_ref(), session, &cause)
         })
     }
-    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<Session>> {
+    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<(Session, u32)>> {
         self.read(move |s, _| {
             let wanted = |x: &&Session| {
                 x.ended.is_none() && pool.as_ref().is_none_or(|pool| *pool == x.pool)
             };
-            s.sessions.values().filter(wanted).cloned().collect()
+            let held = |id| u32::try_from(s.held_by(id).count()).unwrap_or(u32::MAX);
+            let live = s.sessions.values().filter(wanted);
+            live.map(|session| (session.clone(), held(session.id)))
+                .collect()
         })
     }
     fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>> {

@@ -78,6 +78,32 @@ pub struct Transition {
     pub stops_run: bool,
 }
 
+impl Transition {
+    /// A success: it depends on nothing but the token.
+    pub const SUCCESS: Transition = Transition {
+        to: ShardState::Succeeded,
+        end: AttemptEnd::Succeeded,
+        ready_at: None,
+        refund: false,
+        stops_run: false,
+    };
+
+    /// The same, seen again in the transaction that commits it: a stop request may have come
+    /// between, and a shard of a stopped run does not go back to waiting.
+    #[must_use]
+    pub fn under_stop(self, stop: Option<StopCause>) -> Transition {
+        if stop.is_some() && self.to.is_grantable() {
+            return Transition {
+                to: ShardState::Cancelled,
+                ready_at: None,
+                refund: false,
+                ..self
+            };
+        }
+        self
+    }
+}
+
 /// Why a report changes nothing. Ordinary life with lost workers: answer the sender, record it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {

@@ -23,6 +23,11 @@ pub(super) fn list_events(state: &State, filter: EventFilter, page: &Page<u64>) 
     state.events[start..]
         .iter()
         .filter(|e| filter.run.is_none_or(|run| run_of(&e.entity) == Some(run)))
+        .filter(|e| {
+            filter
+                .shard
+                .is_none_or(|key| e.entity == Entity::Shard(key))
+        })
         .take(capped(page))
         .cloned()
         .collect()

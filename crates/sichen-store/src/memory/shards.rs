@@ -71,9 +71,11 @@ pub(super) struct Ended {
 /// Ends the running attempt of `key`; returns the run's outcome if that settled it.
 pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Option<RunState> {
     let now = tx.now;
-    let to = ended.transition.to;
+    let stop = tx.state.runs.get(&key.run)?.stop.map(|(cause, _)| cause);
+    let transition = ended.transition.under_stop(stop);
+    let to = transition.to;
     let row = tx.state.shards.get_mut(&key)?;
-    row.last_end = Some(ended.transition.end);
+    row.last_end = Some(transition.end);
     let shard = &mut row.shard;
     let holder = shard.session.take();
     shard.state = to;
@@ -83,10 +85,10 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     if ended.raise_token {
         shard.token = shard.token.next(EPOCH);
     }
-    if ended.transition.refund {
+    if transition.refund {
         shard.used = shard.used.saturating_sub(1);
     }
-    if let Some(ready_at) = ended.transition.ready_at {
+    if let Some(ready_at) = transition.ready_at {
         shard.ready_at = ready_at;
     }
     if let Some(progress) = ended.progress {
@@ -102,12 +104,12 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
         held.remove(&key);
     }
     let data = serde_json::json!({
-        "end": ended.transition.end.word(), "code": failure.code, "message": failure.message,
+        "end": transition.end.word(), "code": failure.code, "message": failure.message,
     });
     let happened = Happened {
         attempt: Some(attempt),
         token: Some(token),
-        cause: ended.transition.end.word(),
+        cause: transition.end.word(),
         data,
         ..Happened::new(Kind::AttemptEnded, ShardState::Running.word(), to.word())
     };
@@ -120,7 +122,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     {
         expand(tx, key, descriptors);
     }
-    if ended.transition.stops_run {
+    if transition.stops_run {
         return runs::stop(tx, key.run, StopCause::Fatal);
     }
     runs::settle_if_complete(tx, key.run)
