@@ -9,4 +9,21 @@
 //! Writing runs and skips down, and the clock (the trigger duty).
 
 pub mod cron;
+mod due;
+mod rule;
+mod union;
 mod zone;
+
+pub use due::{
+    CatchUp, DueInput, DuePlan, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason, Skip, due,
+};
+pub use rule::{Error, MAX_PERIOD, Rule, Schedule, zone_by_name};
+
+/// The hash that spreads `H` and jitter: the same for a key on every node and in every release
+/// (FNV-1a, then mixed).
+pub fn hash_of_key(key: &str) -> u64 {
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    cron::mix(hash)
+}

@@ -105,3 +105,13 @@ pub(crate) fn instant(second: i64) -> Timestamp {
     Timestamp::from_second(second.clamp(FIRST, LAST))
         .expect("the engine's range lies within jiff's")
 }
+
+/// Whole seconds, rounded down.
+pub(crate) fn floor(at: Timestamp) -> i64 {
+    at.as_second() - i64::from(at.subsec_nanosecond() < 0)
+}
+
+/// Whole seconds, rounded up.
+pub(crate) fn ceil(at: Timestamp) -> i64 {
+    at.as_second() + i64::from(at.subsec_nanosecond() > 0)
+}

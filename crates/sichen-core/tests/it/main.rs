@@ -1,3 +1,4 @@
 //! Claims about the rules, from the outside.
 
 mod schedule_cron_cases;
+mod schedule_due;

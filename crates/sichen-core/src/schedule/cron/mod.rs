@@ -27,7 +27,7 @@ pub(crate) use field::mix;
 use parse::{Body, Parsed};
 use search::Search;
 
-use super::zone;
+use super::zone::{self, ceil, floor};
 
 /// The rules that an expression is read by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -274,7 +274,7 @@ impl Cron {
 
     /// The last instant strictly before `before`. `@every` counts back from `before`.
     pub fn prev(&self, before: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let before = floor(before) + i64::from(before.subsec_nanosecond() != 0);
+        let before = ceil(before);
         let found = match &self.body {
             Body::Every(period) => before.checked_sub(*period).filter(|at| *at >= zone::FIRST),
             Body::Fields { .. } if self.never => None,
@@ -315,9 +315,4 @@ impl Cron {
             Body::Every(_) => None,
         }
     }
-}
-
-/// Whole seconds, rounded down.
-fn floor(at: Timestamp) -> i64 {
-    at.as_second() - i64::from(at.subsec_nanosecond() < 0)
 }

@@ -1,0 +1,417 @@
+//! What is due now, and what becomes of what was missed.
+//!
+//! [`due`] is the one function that turns schedules into runs and skips: the trigger calls it, the
+//! catch-up after an outage is it, and `sichen due` shows its answer without a server.
+//!
+//! # Invariants
+//! - Every planned instant in `(high_water, DuePlan::high_water]` is in exactly one run (as planned
+//!   or covered) or one skip.
+//! - The answer takes time in proportion to `limit`, to the schedules, and to the months and clock
+//!   changes in between; never to the number of missed instants.
+//! - A run is never planned after `now`, nor at or before the high-water mark.
+//! - Instants are judged by lateness from their own `planned + jitter`; exactly at the window's end
+//!   counts as in time.
+//!
+//! # Not here
+//! Overlap with runs that are still active (`super::overlap`), writing any of it down.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::cron::mix;
+use super::rule::Schedule;
+use super::union::{MAX_WALK, Union};
+use super::zone;
+
+/// Lateness up to which a planned instant is simply on time, whatever the catch-up policy: the
+/// trigger may change hands in between.
+pub const ON_TIME: SignedDuration = SignedDuration::from_secs(15);
+/// The most runs one decision makes.
+pub const MAX_LIMIT: u32 = 10_000;
+
+/// What becomes of instants that were missed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// They are skipped.
+    None,
+    /// The newest runs, unless a newer one is on time.
+    #[default]
+    Latest,
+    /// The newest so many run, oldest first.
+    All(u32),
+    /// One run at the newest stands for all of them.
+    Coalesce,
+}
+
+/// What a run's period reaches over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PeriodRule {
+    /// From the planned instant before to this one.
+    #[default]
+    Elapsed,
+    /// Whole days of the schedule's zone, from the date of the last planned instant on an earlier
+    /// date up to this one's date, itself left out.
+    CivilDay,
+}
+
+/// The facts a decision rests on.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DueInput<'a> {
+    /// All schedules of the job; an instant that several name counts once.
+    pub schedules: &'a [Schedule],
+    /// The next instant of a fixed delay, as settled runs left it.
+    pub pending: Option<Timestamp>,
+    /// Everything up to here is decided. A new job's is its creation: it never looks backwards.
+    pub high_water: Timestamp,
+    pub now: Timestamp,
+    /// Where this revision of the schedules ends: nothing after it is decided here.
+    pub until: Option<Timestamp>,
+    /// Whether the job was paused all along: everything is skipped.
+    pub paused: bool,
+    pub catch_up: CatchUp,
+    /// The latest start after `planned + jitter` (`startingDeadline`).
+    pub window: Option<SignedDuration>,
+    /// See [`ON_TIME`].
+    pub on_time: SignedDuration,
+    /// Runs start up to this much after their planned instant, each by its own fixed share.
+    pub jitter: SignedDuration,
+    /// What the shares derive from: a hash of the job's uid.
+    pub jitter_seed: u64,
+    pub period: PeriodRule,
+    /// Runs of one decision, 1 to [`MAX_LIMIT`]; the rest waits for the next one.
+    pub limit: u32,
+}
+
+impl<'a> DueInput<'a> {
+    /// The facts of an unpaused job with the default policy.
+    pub fn new(schedules: &'a [Schedule], high_water: Timestamp, now: Timestamp) -> DueInput<'a> {
+        DueInput {
+            schedules,
+            pending: None,
+            high_water,
+            now,
+            until: None,
+            paused: false,
+            catch_up: CatchUp::default(),
+            window: None,
+            on_time: ON_TIME,
+            jitter: SignedDuration::ZERO,
+            jitter_seed: 0,
+            period: PeriodRule::default(),
+            limit: 100,
+        }
+    }
+}
+
+/// Why planned instants do not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The window had passed.
+    Deadline,
+    /// The catch-up policy leaves them out.
+    CatchUp,
+    /// The run planned at this instant stands for them.
+    Coalesced { into: Timestamp },
+    /// The job was paused.
+    Paused,
+    /// A clock change left the local time out.
+    Gap,
+}
+
+impl Reason {
+    /// The word that is stored and shown.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Reason::Deadline => "deadline",
+            Reason::CatchUp => "catch_up",
+            Reason::Coalesced { .. } => "coalesced",
+            Reason::Paused => "paused",
+            Reason::Gap => "gap",
+        }
+    }
+}
+
+/// An instant that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// The nominal instant: the run's identity.
+    pub planned: Timestamp,
+    /// The wall-clock time that it stands for, in its schedule's zone.
+    pub civil: DateTime,
+    /// `planned` plus jitter: not to be granted before.
+    pub not_before: Timestamp,
+    pub period_start: Timestamp,
+    pub period_end: Timestamp,
+    /// How many planned instants it stands for: 1, or more when coalesced.
+    pub covers: u64,
+    /// The schedule that named it, by its place in the list; `None` for a pending one.
+    pub schedule: Option<usize>,
+    /// Later than [`DueInput::on_time`].
+    pub late: bool,
+}
+
+/// A range of instants that do not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Skip {
+    /// The first instant.
+    pub from: Timestamp,
+    /// The last instant, included.
+    pub to: Timestamp,
+    pub count: u64,
+    pub reason: Reason,
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuePlan {
+    /// Oldest first.
+    pub runs: Vec<PlannedRun>,
+    /// Oldest first.
+    pub skips: Vec<Skip>,
+    /// Everything up to here is decided by this plan.
+    pub high_water: Timestamp,
+    /// The next planned instant after `now`, if there is one.
+    pub next_wake: Option<Timestamp>,
+    /// Something before `now` is still to be decided: ask again with the new high-water mark.
+    pub more: bool,
+}
+
+impl DuePlan {
+    /// Planned instants that do not run.
+    pub fn missed(&self) -> u64 {
+        self.skips.iter().map(|skip| skip.count).sum()
+    }
+}
+
+/// Decides everything between the high-water mark and now, or as much as the limit allows.
+pub fn due(input: &DueInput<'_>) -> DuePlan {
+    Decision::new(input).decide()
+}
+
+struct Decision<'a> {
+    input: &'a DueInput<'a>,
+    union: Union<'a>,
+    /// The last nanosecond decided here.
+    until: Timestamp,
+    plan: DuePlan,
+}
+
+impl<'a> Decision<'a> {
+    fn new(input: &'a DueInput<'a>) -> Decision<'a> {
+        let until = input.until.map_or(input.now, |until| until.min(input.now));
+        Decision {
+            input,
+            union: Union { schedules: input.schedules, pending: input.pending },
+            until,
+            plan: DuePlan {
+                runs: Vec::new(),
+                skips: Vec::new(),
+                high_water: input.high_water,
+                next_wake: None,
+                more: false,
+            },
+        }
+    }
+
+    fn decide(mut self) -> DuePlan {
+        if self.until > self.input.high_water {
+            self.walk();
+        }
+        let decided = self.plan.high_water.max(self.input.high_water);
+        self.plan.next_wake = if self.plan.more {
+            Some(self.input.now)
+        } else {
+            self.union.next(decided).filter(|at| self.input.until.is_none_or(|until| *at <= until))
+        };
+        self.plan
+    }
+
+    /// Skips up to where the policy lets runs begin, then runs from there on.
+    fn walk(&mut self) {
+        let input = self.input;
+        let beyond = later(self.until, 1);
+        if input.paused {
+            if self.skip(input.high_water, beyond, Reason::Paused) {
+                self.plan.high_water = self.until;
+            }
+            return;
+        }
+        // Instants before this have passed their window whatever their jitter is.
+        let expired_before = input.window.map_or(Timestamp::MIN, |window| {
+            earlier(input.now, window.saturating_add(input.jitter))
+        });
+        let begin = self.begin(expired_before, beyond);
+        let expired_to = expired_before.min(beyond);
+        if !self.skip(input.high_water, expired_to, Reason::Deadline) {
+            return;
+        }
+        let kept_from = input.high_water.max(later(expired_to, -1));
+        let reason = match (input.catch_up, self.union.next(later(begin, -1))) {
+            (CatchUp::Coalesce, Some(into)) if into < beyond => Reason::Coalesced { into },
+            _ => Reason::CatchUp,
+        };
+        let skipped_before = self.plan.skips.len();
+        if !self.skip(kept_from, begin.min(beyond), reason) {
+            return;
+        }
+        let coalesced = match reason {
+            Reason::Coalesced { .. } => self.plan.skips.get(skipped_before).copied(),
+            _ => None,
+        };
+        self.run(kept_from.max(later(begin, -1)), beyond);
+        if let (Some(skip), Some(run)) = (coalesced, self.plan.runs.first_mut()) {
+            run.covers += skip.count;
+            run.period_start = self.union.prev_unbounded(skip.from).unwrap_or(skip.from);
+        }
+    }
+
+    /// The earliest instant that may run under the catch-up policy.
+    fn begin(&self, expired_before: Timestamp, beyond: Timestamp) -> Timestamp {
+        let input = self.input;
+        let floor = later(input.high_water, 1).max(expired_before);
+        let on_time = earlier(input.now, input.on_time);
+        let newest = self.union.prev(beyond).filter(|newest| *newest >= floor);
+        let begin = match (input.catch_up, newest) {
+            (CatchUp::None, _) | (_, None) => on_time,
+            (CatchUp::Latest, Some(newest)) => newest.min(on_time),
+            (CatchUp::All(count), Some(_)) => {
+                let mut begin = beyond;
+                for _ in 0..count.min(MAX_LIMIT) {
+                    match self.union.prev(begin) {
+                        Some(at) if at >= floor => begin = at,
+                        _ => break,
+                    }
+                }
+                begin.min(on_time)
+            }
+            (CatchUp::Coalesce, Some(newest)) => {
+                let oldest = self.union.next(later(floor, -1)).unwrap_or(newest);
+                if oldest < on_time { newest } else { on_time }
+            }
+        };
+        begin.max(floor)
+    }
+
+    /// Runs the instants strictly between, as many as the limit allows.
+    fn run(&mut self, after: Timestamp, before: Timestamp) {
+        let limit = self.input.limit.clamp(1, MAX_LIMIT);
+        let mut at = after;
+        for _ in 0..limit {
+            match self.union.next(at).filter(|next| *next < before) {
+                Some(planned) => {
+                    self.run_or_expire(planned);
+                    at = planned;
+                }
+                None => {
+                    self.plan.high_water = self.until;
+                    return;
+                }
+            }
+        }
+        self.plan.more = self.union.next(at).is_some_and(|next| next < before);
+        self.plan.high_water = if self.plan.more { at } else { self.until };
+    }
+
+    fn run_or_expire(&mut self, planned: Timestamp) {
+        let input = self.input;
+        let not_before = planned.checked_add(self.jitter(planned)).unwrap_or(planned);
+        let lateness = input.now.duration_since(not_before);
+        if input.window.is_some_and(|window| lateness > window) {
+            self.plan.skips.push(Skip {
+                from: planned,
+                to: planned,
+                count: 1,
+                reason: Reason::Deadline,
+            });
+            return;
+        }
+        let schedule = self.union.source(planned);
+        let civil = match schedule {
+            Some(at) => input.schedules[at].nominal(planned),
+            None => self.zone(schedule).to_datetime(planned),
+        };
+        let (period_start, period_end) = self.period(planned, schedule, civil);
+        self.plan.runs.push(PlannedRun {
+            planned,
+            civil,
+            not_before,
+            period_start,
+            period_end,
+            covers: 1,
+            schedule,
+            late: input.now.duration_since(planned) > input.on_time,
+        });
+    }
+
+    /// Records the instants strictly between as skipped. False if there were too many for once:
+    /// then the plan is complete as it stands.
+    fn skip(&mut self, after: Timestamp, before: Timestamp, reason: Reason) -> bool {
+        let Some(counted) = self.union.count(after, before) else { return true };
+        self.plan.skips.push(Skip {
+            from: counted.first,
+            to: counted.last,
+            count: counted.count,
+            reason,
+        });
+        if !counted.whole {
+            debug_assert!(counted.count >= MAX_WALK, "only a long walk is cut");
+            self.plan.high_water = counted.last;
+            self.plan.more = true;
+        }
+        counted.whole
+    }
+
+    /// This instant's own share of the jitter.
+    fn jitter(&self, planned: Timestamp) -> SignedDuration {
+        let range = self.input.jitter.as_millis();
+        if range <= 0 {
+            return SignedDuration::ZERO;
+        }
+        let spread = mix(self.input.jitter_seed ^ mix(planned.as_second() as u64));
+        let share = u128::from(spread) % (range as u128 + 1);
+        SignedDuration::from_millis(share as i64)
+    }
+
+    fn period(
+        &self,
+        planned: Timestamp,
+        schedule: Option<usize>,
+        civil: DateTime,
+    ) -> (Timestamp, Timestamp) {
+        match self.input.period {
+            PeriodRule::Elapsed => self.union_period(planned),
+            PeriodRule::CivilDay => {
+                let zone = self.zone(schedule);
+                let day = |date: jiff::civil::Date| {
+                    date.to_zoned_datetime(zone.clone()).map_or(planned, |day| day.timestamp())
+                };
+                let end = day(civil.date());
+                let start = self
+                    .union
+                    .prev_unbounded(end)
+                    .map_or(end, |before| day(zone.to_datetime(before).date()));
+                (start, end)
+            }
+        }
+    }
+
+    fn union_period(&self, planned: Timestamp) -> (Timestamp, Timestamp) {
+        (self.union.prev_unbounded(planned).unwrap_or(planned), planned)
+    }
+
+    fn zone(&self, schedule: Option<usize>) -> TimeZone {
+        let at = schedule.unwrap_or(0);
+        self.input.schedules.get(at).map_or(TimeZone::UTC, |schedule| schedule.zone().clone())
+    }
+}
+
+/// An instant so many nanoseconds later, held to the engine's range.
+fn later(at: Timestamp, nanoseconds: i64) -> Timestamp {
+    at.checked_add(SignedDuration::from_nanos(nanoseconds)).unwrap_or(at)
+}
+
+fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_sub(by).unwrap_or(zone::instant(zone::FIRST))
+}

@@ -1,0 +1,276 @@
+//! One schedule of a job: a rule, a zone, and the bounds within which it holds.
+//!
+//! # Invariants
+//! - A schedule that exists can fire, at least before its bounds are applied: an expression that
+//!   never matches, an unknown zone or an empty period is refused when it is built.
+//! - `next` and `prev` are strict and honour the bounds; `count` agrees with walking.
+//!
+//! # Not here
+//! Several schedules together (`super::union`), what to do with what was missed (`super::due`).
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::cron::{self, Cron, Dialect, Fold, Gap};
+use super::zone;
+
+/// The longest period and delay: about a hundred years.
+pub const MAX_PERIOD: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
+
+/// Why a schedule was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Cron(#[from] cron::Error),
+    #[error("SC1120 unknown time zone `{0}`; write an IANA name such as `Asia/Shanghai`")]
+    Zone(String),
+    #[error(
+        "SC1121 a period of {0:#} is refused; it is whole seconds, at least 1 s and at most 100 years"
+    )]
+    Period(SignedDuration),
+    #[error("SC1122 the schedule ends ({end}) before it starts ({start})")]
+    Bounds { start: Timestamp, end: Timestamp },
+    #[error(
+        "SC1117 the expression names the zone `{in_text}` and the schedule `{beside}`; keep one of them"
+    )]
+    TwoZones { in_text: String, beside: String },
+}
+
+/// What makes the instants.
+#[derive(Debug, Clone)]
+pub enum Rule {
+    /// Matches of an expression.
+    Cron(Cron),
+    /// A grid in elapsed time: `anchor` plus every multiple of `period`, in both directions.
+    Every { period: SignedDuration, anchor: Timestamp },
+    /// Once.
+    At(Timestamp),
+    /// `delay` after the last run has settled. It has no instants of its own: whoever settles a run
+    /// asks [`Schedule::following`] and keeps the answer as [`super::DueInput::pending`].
+    After { delay: SignedDuration },
+}
+
+/// One schedule of a job.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    rule: Rule,
+    zone: TimeZone,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// An expression in a zone. `hash` spreads `H`: see [`super::hash_of_key`].
+    ///
+    /// `@every` counts from `anchor`, which must be stored with the job.
+    ///
+    /// # Errors
+    /// A mistake in the expression, one that never matches, an unknown zone, or two zones.
+    pub fn cron(
+        text: &str,
+        dialect: Dialect,
+        zone: &str,
+        hash: Option<u64>,
+        anchor: Timestamp,
+    ) -> Result<Schedule, Error> {
+        let cron = Cron::parse_for_job(text, dialect, hash)?;
+        let named = match cron.zone() {
+            Some(in_text) if zone != in_text && zone != "UTC" => {
+                return Err(Error::TwoZones { in_text: in_text.into(), beside: zone.into() });
+            }
+            Some(in_text) => in_text,
+            None => zone,
+        };
+        let zone = zone_by_name(named)?;
+        if let Some(period) = cron.every() {
+            return Schedule::every(period, anchor).map(|every| Schedule { zone, ..every });
+        }
+        Ok(Schedule { rule: Rule::Cron(cron), zone, start: None, end: None })
+    }
+
+    /// A fixed rate. The grid is `anchor` plus multiples of `period`; both are cut to whole seconds.
+    ///
+    /// # Errors
+    /// A period below a second, beyond [`MAX_PERIOD`], or with a fraction of a second.
+    pub fn every(period: SignedDuration, anchor: Timestamp) -> Result<Schedule, Error> {
+        check_period(period)?;
+        let anchor = zone::instant(zone::floor(anchor));
+        Ok(Schedule {
+            rule: Rule::Every { period, anchor },
+            zone: TimeZone::UTC,
+            start: None,
+            end: None,
+        })
+    }
+
+    /// One instant, cut to a whole second.
+    pub fn at(instant: Timestamp) -> Schedule {
+        let instant = zone::instant(zone::floor(instant));
+        Schedule { rule: Rule::At(instant), zone: TimeZone::UTC, start: None, end: None }
+    }
+
+    /// A fixed delay after the last run.
+    ///
+    /// # Errors
+    /// As [`Schedule::every`].
+    pub fn after(delay: SignedDuration) -> Result<Schedule, Error> {
+        check_period(delay)?;
+        Ok(Schedule { rule: Rule::After { delay }, zone: TimeZone::UTC, start: None, end: None })
+    }
+
+    /// The same with another policy for clock changes; without effect on rules other than cron.
+    #[must_use]
+    pub fn with_policy(mut self, gap: Gap, fold: Fold) -> Schedule {
+        if let Rule::Cron(cron) = self.rule {
+            self.rule = Rule::Cron(cron.with_gap(gap).with_fold(fold));
+        }
+        self
+    }
+
+    /// The same within `[start, end)`.
+    ///
+    /// # Errors
+    /// An end that is not after the start.
+    pub fn within(
+        mut self,
+        start: Option<Timestamp>,
+        end: Option<Timestamp>,
+    ) -> Result<Schedule, Error> {
+        if let (Some(start), Some(end)) = (start, end)
+            && end <= start
+        {
+            return Err(Error::Bounds { start, end });
+        }
+        (self.start, self.end) = (start, end);
+        Ok(self)
+    }
+
+    /// The same with its civil times shown in a zone.
+    ///
+    /// # Errors
+    /// An unknown zone.
+    pub fn shown_in(mut self, zone: &str) -> Result<Schedule, Error> {
+        self.zone = zone_by_name(zone)?;
+        Ok(self)
+    }
+
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// The first planned instant strictly after `after`.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let after = match self.start {
+            // The start itself counts.
+            Some(start) if start > after => {
+                Timestamp::from_nanosecond(start.as_nanosecond() - 1).ok()?
+            }
+            _ => after,
+        };
+        self.next_unbounded(after).filter(|at| self.end.is_none_or(|end| *at < end))
+    }
+
+    /// The last planned instant strictly before `before`.
+    pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
+        let before = self.end.map_or(before, |end| end.min(before));
+        self.prev_unbounded(before).filter(|at| self.start.is_none_or(|start| *at >= start))
+    }
+
+    /// The last instant of the rule strictly before `before`, whatever the bounds: where the period
+    /// of a first run begins.
+    pub fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
+        match &self.rule {
+            Rule::Cron(cron) => cron.prev(before, &self.zone),
+            Rule::Every { period, anchor } => {
+                let steps =
+                    (zone::ceil(before) - anchor.as_second() - 1).div_euclid(period.as_secs());
+                grid(*anchor, *period, steps)
+            }
+            Rule::At(instant) => (*instant < before).then_some(*instant),
+            Rule::After { .. } => None,
+        }
+    }
+
+    fn next_unbounded(&self, after: Timestamp) -> Option<Timestamp> {
+        match &self.rule {
+            Rule::Cron(cron) => cron.next(after, &self.zone),
+            Rule::Every { period, anchor } => {
+                let steps =
+                    (zone::floor(after) - anchor.as_second()).div_euclid(period.as_secs()) + 1;
+                grid(*anchor, *period, steps)
+            }
+            Rule::At(instant) => (*instant > after).then_some(*instant),
+            Rule::After { .. } => None,
+        }
+    }
+
+    /// How many planned instants lie in `(after, through]`, by arithmetic.
+    pub fn count(&self, after: Timestamp, through: Timestamp) -> u64 {
+        let (Some(first), Some(beyond)) =
+            (self.next(after), through.as_nanosecond().checked_add(1))
+        else {
+            return 0;
+        };
+        let Some(last) =
+            Timestamp::from_nanosecond(beyond).ok().and_then(|beyond| self.prev(beyond))
+        else {
+            return 0;
+        };
+        if first > last {
+            return 0;
+        }
+        match &self.rule {
+            Rule::Cron(cron) => cron.count(zone::instant(first.as_second() - 1), last, &self.zone),
+            Rule::Every { period, .. } => {
+                ((last.as_second() - first.as_second()) / period.as_secs() + 1).unsigned_abs()
+            }
+            Rule::At(_) => 1,
+            Rule::After { .. } => 0,
+        }
+    }
+
+    /// The next instant of a fixed delay, once a run has settled; `None` for other rules.
+    pub fn following(&self, settled_at: Timestamp) -> Option<Timestamp> {
+        match &self.rule {
+            Rule::After { delay } => {
+                let at = zone::ceil(settled_at).checked_add(delay.as_secs())?;
+                let at = (at <= zone::LAST).then(|| zone::instant(at))?;
+                (self.end.is_none_or(|end| at < end)).then_some(at)
+            }
+            _ => None,
+        }
+    }
+
+    /// The wall-clock time that stands for a planned instant of this schedule.
+    pub fn nominal(&self, planned: Timestamp) -> DateTime {
+        match &self.rule {
+            Rule::Cron(cron) => cron.nominal(planned, &self.zone),
+            _ => self.zone.to_datetime(planned),
+        }
+    }
+}
+
+fn grid(anchor: Timestamp, period: SignedDuration, steps: i64) -> Option<Timestamp> {
+    let at = steps.checked_mul(period.as_secs())?.checked_add(anchor.as_second())?;
+    (zone::FIRST..=zone::LAST).contains(&at).then(|| zone::instant(at))
+}
+
+fn check_period(period: SignedDuration) -> Result<(), Error> {
+    let fits = period >= SignedDuration::from_secs(1)
+        && period <= MAX_PERIOD
+        && period.subsec_nanos() == 0;
+    if fits { Ok(()) } else { Err(Error::Period(period)) }
+}
+
+/// A zone of the built-in database.
+///
+/// # Errors
+/// [`Error::Zone`]; nothing ever falls back to UTC.
+pub fn zone_by_name(name: &str) -> Result<TimeZone, Error> {
+    TimeZone::get(name).map_err(|_| Error::Zone(name.to_owned()))
+}

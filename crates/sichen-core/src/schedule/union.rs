@@ -1,0 +1,69 @@
+//! All schedules of a job as one row of planned instants.
+//!
+//! # Invariants
+//! - An instant that several schedules name stands once.
+//! - Counting is bounded: one schedule by arithmetic, several by walking at most [`MAX_WALK`]
+//!   instants, after which the caller is told how far it got.
+
+use jiff::Timestamp;
+
+use super::rule::Schedule;
+
+/// Instants walked in one count over several schedules.
+pub(super) const MAX_WALK: u64 = 20_000;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Union<'a> {
+    pub schedules: &'a [Schedule],
+    /// An instant that no rule makes: the next one of a fixed delay.
+    pub pending: Option<Timestamp>,
+}
+
+/// A count, and how far it reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub count: u64,
+    pub first: Timestamp,
+    /// The last instant counted.
+    pub last: Timestamp,
+    /// Whether that is the last of the range.
+    pub whole: bool,
+}
+
+impl Union<'_> {
+    pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let pending = self.pending.filter(|at| *at > after);
+        self.schedules.iter().filter_map(|schedule| schedule.next(after)).chain(pending).min()
+    }
+
+    pub(super) fn prev(&self, before: Timestamp) -> Option<Timestamp> {
+        let pending = self.pending.filter(|at| *at < before);
+        self.schedules.iter().filter_map(|schedule| schedule.prev(before)).chain(pending).max()
+    }
+
+    pub(super) fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
+        self.schedules.iter().filter_map(|schedule| schedule.prev_unbounded(before)).max()
+    }
+
+    /// The first schedule that names an instant.
+    pub(super) fn source(&self, planned: Timestamp) -> Option<usize> {
+        let just_before = Timestamp::from_nanosecond(planned.as_nanosecond() - 1).ok()?;
+        self.schedules.iter().position(|schedule| schedule.next(just_before) == Some(planned))
+    }
+
+    /// Counts the instants strictly after `after` and strictly before `before`; `None` if there are
+    /// none.
+    pub(super) fn count(&self, after: Timestamp, before: Timestamp) -> Option<Counted> {
+        let first = self.next(after).filter(|first| *first < before)?;
+        let last = self.prev(before)?;
+        if let ([schedule], None) = (self.schedules, self.pending) {
+            return Some(Counted { count: schedule.count(after, last), first, last, whole: true });
+        }
+        let (mut count, mut at) = (1, first);
+        while at < last && count < MAX_WALK {
+            at = self.next(at)?;
+            count += 1;
+        }
+        Some(Counted { count, first, last: at, whole: at == last })
+    }
+}

@@ -1,0 +1,413 @@
+//! Claims about `due`: what runs, what is skipped, and how far the mark moves.
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::schedule::cron::Dialect;
+use sichen_core::schedule::{CatchUp, DueInput, DuePlan, Reason, Schedule, due};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn cron(text: &str, zone: &str) -> Schedule {
+    Schedule::cron(text, Dialect::of(text), zone, None, Timestamp::UNIX_EPOCH)
+        .expect("a good schedule")
+}
+
+fn every(seconds: i64, anchor: &str) -> Schedule {
+    Schedule::every(SignedDuration::from_secs(seconds), at(anchor)).expect("a good period")
+}
+
+fn minutes(count: i64) -> SignedDuration {
+    SignedDuration::from_mins(count)
+}
+
+/// The plan in short: planned instants, then skips as (first, last, count, reason).
+fn check(input: &DueInput<'_>, runs: &[&str], skips: &[(&str, &str, u64, &str)]) -> DuePlan {
+    let plan = due(input);
+    let found: Vec<_> = plan.runs.iter().map(|run| run.planned).collect();
+    let wanted: Vec<_> = runs.iter().map(|text| at(text)).collect();
+    assert_eq!(found, wanted, "runs of {input:?}");
+    let found: Vec<_> = plan
+        .skips
+        .iter()
+        .map(|skip| (skip.from, skip.to, skip.count, skip.reason.as_str()))
+        .collect();
+    let wanted: Vec<_> =
+        skips.iter().map(|(from, to, count, reason)| (at(from), at(to), *count, *reason)).collect();
+    assert_eq!(found, wanted, "skips of {input:?}");
+    accounts_for_everything(input, &plan);
+    plan
+}
+
+/// Every instant up to the new mark is in exactly one run or skip.
+fn accounts_for_everything(input: &DueInput<'_>, plan: &DuePlan) {
+    let covered = plan.runs.len() as u64 + plan.missed();
+    if let ([schedule], None) = (input.schedules, input.pending) {
+        assert_eq!(
+            covered,
+            schedule.count(input.high_water, plan.high_water),
+            "of {input:?}: {plan:?}"
+        );
+    }
+    assert!(plan.high_water >= input.high_water);
+    if let Some(wake) = plan.next_wake {
+        assert!(plan.more || wake > plan.high_water);
+    }
+}
+
+#[test]
+fn what_is_on_time_runs_under_every_policy() {
+    let schedules = [cron("*/15 * * * *", "UTC")];
+    for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All(3), CatchUp::Coalesce] {
+        let mut input =
+            DueInput::new(&schedules, at("2026-04-02T09:15:00Z"), at("2026-04-02T09:30:00.2Z"));
+        input.catch_up = catch_up;
+        let plan = check(&input, &["2026-04-02T09:30:00Z"], &[]);
+        assert_eq!(plan.next_wake, Some(at("2026-04-02T09:45:00Z")));
+        assert_eq!(plan.high_water, input.now);
+        assert!(!plan.runs[0].late);
+        assert_eq!(plan.runs[0].period_start, at("2026-04-02T09:15:00Z"));
+        assert_eq!(plan.runs[0].period_end, at("2026-04-02T09:30:00Z"));
+    }
+}
+
+#[test]
+fn nothing_is_due_before_its_time_nor_twice() {
+    let schedules = [cron("*/15 * * * *", "UTC")];
+    check(
+        &DueInput::new(&schedules, at("2026-04-02T09:15:00Z"), at("2026-04-02T09:29:59.999Z")),
+        &[],
+        &[],
+    );
+    check(
+        &DueInput::new(&schedules, at("2026-04-02T09:30:00Z"), at("2026-04-02T09:30:01Z")),
+        &[],
+        &[],
+    );
+    // MISS-005: the clock stepped back; the mark stays and nothing repeats.
+    let plan = check(
+        &DueInput::new(&schedules, at("2026-04-02T09:30:00Z"), at("2026-04-02T09:10:00Z")),
+        &[],
+        &[],
+    );
+    assert_eq!(plan.high_water, at("2026-04-02T09:30:00Z"));
+    assert_eq!(plan.next_wake, Some(at("2026-04-02T09:45:00Z")));
+}
+
+#[test]
+fn hundreds_of_missed_minutes_follow_the_policy() {
+    // MISS-001: down from 00:00:30 to 08:20:30, 500 planned times.
+    let schedules = [cron("* * * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-02-03T00:00:30Z"), at("2026-02-03T08:20:30Z"));
+    input.catch_up = CatchUp::None;
+    check(&input, &[], &[("2026-02-03T00:01:00Z", "2026-02-03T08:20:00Z", 500, "catch_up")]);
+    input.catch_up = CatchUp::Latest;
+    check(
+        &input,
+        &["2026-02-03T08:20:00Z"],
+        &[("2026-02-03T00:01:00Z", "2026-02-03T08:19:00Z", 499, "catch_up")],
+    );
+    input.catch_up = CatchUp::All(50);
+    let plan = due(&input);
+    assert_eq!(plan.runs.len(), 50);
+    assert_eq!(plan.runs[0].planned, at("2026-02-03T07:31:00Z"));
+    assert_eq!(plan.runs[49].planned, at("2026-02-03T08:20:00Z"));
+    assert_eq!(plan.missed(), 450);
+    accounts_for_everything(&input, &plan);
+    input.catch_up = CatchUp::Coalesce;
+    let plan = check(
+        &input,
+        &["2026-02-03T08:20:00Z"],
+        &[("2026-02-03T00:01:00Z", "2026-02-03T08:19:00Z", 499, "coalesced")],
+    );
+    assert_eq!(plan.runs[0].covers, 500);
+    assert_eq!(plan.runs[0].period_start, at("2026-02-03T00:00:00Z"));
+    assert_eq!(plan.runs[0].period_end, at("2026-02-03T08:20:00Z"));
+}
+
+#[test]
+fn a_small_limit_hands_out_the_same_runs_in_pieces() {
+    let schedules = [cron("* * * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-02-03T00:00:30Z"), at("2026-02-03T08:20:30Z"));
+    input.catch_up = CatchUp::All(50);
+    let whole = due(&input);
+    input.limit = 7;
+    let mut runs = Vec::new();
+    let mut missed = 0;
+    loop {
+        let plan = due(&input);
+        accounts_for_everything(&input, &plan);
+        assert!(plan.runs.len() <= 7);
+        runs.extend(plan.runs.iter().copied());
+        missed += plan.missed();
+        input.high_water = plan.high_water;
+        if !plan.more {
+            break;
+        }
+    }
+    assert_eq!(runs, whole.runs);
+    assert_eq!(missed, whole.missed());
+}
+
+#[test]
+fn time_spent_paused_is_recorded_as_such() {
+    // MISS-002
+    let schedules = [cron("*/15 * * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-04-10T09:05:00Z"), at("2026-04-13T10:07:20Z"));
+    input.paused = true;
+    let plan =
+        check(&input, &[], &[("2026-04-10T09:15:00Z", "2026-04-13T10:00:00Z", 292, "paused")]);
+    assert_eq!(plan.next_wake, Some(at("2026-04-13T10:15:00Z")));
+    // MISS-011: created paused with a start, daily.
+    let daily =
+        [cron("0 0 * * *", "UTC").within(Some(at("2018-01-01T00:00:00Z")), None).expect("bounds")];
+    let mut input = DueInput::new(&daily, at("2017-06-01T00:00:00Z"), at("2018-11-19T00:05:00Z"));
+    input.paused = true;
+    let plan =
+        check(&input, &[], &[("2018-01-01T00:00:00Z", "2018-11-19T00:00:00Z", 323, "paused")]);
+    assert_eq!(plan.next_wake, Some(at("2018-11-20T00:00:00Z")));
+    input.paused = false;
+    check(
+        &input,
+        &["2018-11-19T00:00:00Z"],
+        &[("2018-01-01T00:00:00Z", "2018-11-18T00:00:00Z", 322, "catch_up")],
+    );
+    let interval = [every(86_400, "2018-01-01T00:00:00Z")
+        .within(Some(at("2018-01-01T00:00:00Z")), None)
+        .expect("bounds")];
+    input.schedules = &interval;
+    check(
+        &input,
+        &["2018-11-19T00:00:00Z"],
+        &[("2018-01-01T00:00:00Z", "2018-11-18T00:00:00Z", 322, "catch_up")],
+    );
+}
+
+#[test]
+fn an_edit_never_runs_the_past() {
+    // MISS-003: the new revision's mark is the edit.
+    let new = [cron("0 23 * * wed,sun", "UTC")];
+    let mut input = DueInput::new(&new, at("2024-02-02T08:05:00Z"), at("2024-02-02T08:05:01Z"));
+    input.window = Some(SignedDuration::from_hours(7 * 24));
+    let plan = check(&input, &[], &[]);
+    assert_eq!(plan.next_wake, Some(at("2024-02-04T23:00:00Z")));
+    // MISS-004: the old revision's segment ends at the edit; its 23:00 is not decided in it.
+    let old = [cron("0 23 * * *", "UTC")];
+    let mut input = DueInput::new(&old, at("2025-03-13T23:00:00Z"), at("2025-03-14T23:30:00Z"));
+    input.until = Some(at("2025-03-14T12:00:00Z"));
+    let plan = check(&input, &[], &[]);
+    assert_eq!(plan.high_water, at("2025-03-14T12:00:00Z"));
+    assert_eq!(plan.next_wake, None);
+}
+
+#[test]
+fn the_window_is_inclusive_and_between_instants() {
+    // MISS-016
+    let schedules = [cron("0 12 * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-05-01T00:00:00Z"), at("2026-05-01T12:00:59.9Z"));
+    input.window = Some(SignedDuration::from_secs(60));
+    check(&input, &["2026-05-01T12:00:00Z"], &[]);
+    input.now = at("2026-05-01T12:01:00Z");
+    check(&input, &["2026-05-01T12:00:00Z"], &[]);
+    input.now = at("2026-05-01T12:01:00.1Z");
+    check(&input, &[], &[("2026-05-01T12:00:00Z", "2026-05-01T12:00:00Z", 1, "deadline")]);
+    // MISS-013
+    let schedules = [cron("0 15 * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-05-01T14:57:00Z"), at("2026-05-01T15:03:00Z"));
+    input.window = Some(minutes(10));
+    check(&input, &["2026-05-01T15:00:00Z"], &[]);
+    input.now = at("2026-05-01T15:11:00Z");
+    check(&input, &[], &[("2026-05-01T15:00:00Z", "2026-05-01T15:00:00Z", 1, "deadline")]);
+    // MISS-021
+    let schedules = [cron("30 9 * * *", "Asia/Tokyo")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-02-02T00:29:00Z"), at("2026-02-02T00:32:00Z"));
+    input.window = Some(SignedDuration::from_secs(300));
+    check(&input, &["2026-02-02T00:30:00Z"], &[]);
+    input.now = at("2026-02-02T00:36:00Z");
+    check(&input, &[], &[("2026-02-02T00:30:00Z", "2026-02-02T00:30:00Z", 1, "deadline")]);
+    // MISS-009: each Sunday down; the window keeps the last one only.
+    let schedules = [cron("0 3 * * 0", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-03-01T00:00:00Z"), at("2026-03-22T07:00:00Z"));
+    input.catch_up = CatchUp::None;
+    check(&input, &[], &[("2026-03-01T03:00:00Z", "2026-03-22T03:00:00Z", 4, "catch_up")]);
+    input.catch_up = CatchUp::Latest;
+    input.window = Some(SignedDuration::from_hours(6));
+    check(
+        &input,
+        &["2026-03-22T03:00:00Z"],
+        &[("2026-03-01T03:00:00Z", "2026-03-15T03:00:00Z", 3, "deadline")],
+    );
+}
+
+#[test]
+fn a_window_and_a_policy_divide_what_was_missed() {
+    let schedules = [cron("0 * * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-05-01T00:30:00Z"), at("2026-05-01T12:30:00Z"));
+    input.window = Some(SignedDuration::from_hours(4));
+    input.catch_up = CatchUp::All(2);
+    check(
+        &input,
+        &["2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z"],
+        &[
+            ("2026-05-01T01:00:00Z", "2026-05-01T08:00:00Z", 8, "deadline"),
+            ("2026-05-01T09:00:00Z", "2026-05-01T10:00:00Z", 2, "catch_up"),
+        ],
+    );
+}
+
+#[test]
+fn a_year_of_missed_seconds_is_decided_by_arithmetic() {
+    let schedules = [cron("* * * * * *", "America/New_York")];
+    for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All(100), CatchUp::Coalesce] {
+        let mut input =
+            DueInput::new(&schedules, at("2025-01-01T00:00:00Z"), at("2026-01-01T00:00:00Z"));
+        input.catch_up = catch_up;
+        let begin = Instant::now();
+        let plan = due(&input);
+        let took = begin.elapsed();
+        assert!(took < Duration::from_millis(500), "{took:?} for {catch_up:?}");
+        accounts_for_everything(&input, &plan);
+        assert_eq!(plan.missed() + plan.runs.len() as u64, 365 * 86_400);
+        assert!(!plan.more);
+    }
+    // MISS-007: from the epoch to today.
+    let schedules = [every(5, "1970-01-01T00:00:00Z")];
+    let mut input =
+        DueInput::new(&schedules, at("1970-01-01T00:00:10Z"), at("2026-01-01T00:00:00Z"));
+    input.catch_up = CatchUp::All(10);
+    let plan = due(&input);
+    assert_eq!(plan.runs.len(), 10);
+    accounts_for_everything(&input, &plan);
+}
+
+#[test]
+fn a_fixed_rate_keeps_its_anchor() {
+    // CRON-026
+    let schedules = [every(3_600, "2026-03-01T10:00:00Z")];
+    let mut mark = at("2026-03-01T10:00:00Z");
+    let mut planned = Vec::new();
+    for restart in [
+        "2026-03-01T10:55:00Z",
+        "2026-03-01T11:15:00Z",
+        "2026-03-01T14:59:59Z",
+        "2026-03-01T15:00:01Z",
+    ] {
+        let mut input = DueInput::new(&schedules, mark, at(restart));
+        input.catch_up = CatchUp::All(100);
+        let plan = due(&input);
+        planned.extend(plan.runs.iter().map(|run| run.planned));
+        mark = plan.high_water;
+    }
+    let wanted: Vec<_> = (11..=15).map(|hour| at(&format!("2026-03-01T{hour}:00:00Z"))).collect();
+    assert_eq!(planned, wanted);
+}
+
+#[test]
+fn several_schedules_share_an_instant_once() {
+    let schedules =
+        [cron("0 * * * *", "UTC"), cron("0 0 * * *", "UTC"), every(1_800, "2026-01-01T00:00:00Z")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-01-01T22:45:00Z"), at("2026-01-02T00:30:05Z"));
+    input.catch_up = CatchUp::All(10);
+    check(
+        &input,
+        &[
+            "2026-01-01T23:00:00Z",
+            "2026-01-01T23:30:00Z",
+            "2026-01-02T00:00:00Z",
+            "2026-01-02T00:30:00Z",
+        ],
+        &[],
+    );
+    input.catch_up = CatchUp::None;
+    check(
+        &input,
+        &["2026-01-02T00:30:00Z"],
+        &[("2026-01-01T23:00:00Z", "2026-01-02T00:00:00Z", 3, "catch_up")],
+    );
+}
+
+#[test]
+fn a_gap_runs_once_and_keeps_its_wall_clock_time() {
+    // DST-001
+    let schedules = [cron("30 2 * * *", "Europe/Zurich")];
+    let input = DueInput::new(&schedules, at("2022-03-27T00:50:00Z"), at("2022-03-27T01:00:01Z"));
+    let plan = check(&input, &["2022-03-27T01:00:00Z"], &[]);
+    assert_eq!(plan.runs[0].civil.to_string(), "2022-03-27T02:30:00");
+    assert_eq!(plan.next_wake, Some(at("2022-03-28T00:30:00Z")));
+    // DST-003: once in a fold, also when asked again between the two passes.
+    let schedules = [cron("30 1 * * *", "America/New_York")];
+    let input = DueInput::new(&schedules, at("2026-11-01T05:00:00Z"), at("2026-11-01T05:30:01Z"));
+    let plan = check(&input, &["2026-11-01T05:30:00Z"], &[]);
+    let input = DueInput::new(&schedules, plan.high_water, at("2026-11-01T07:00:00Z"));
+    check(&input, &[], &[]);
+}
+
+#[test]
+fn one_shot_and_fixed_delay_fire_once() {
+    let schedules = [Schedule::at(at("2026-06-01T10:00:00Z"))];
+    let input = DueInput::new(&schedules, at("2026-06-01T09:00:00Z"), at("2026-06-01T10:00:01Z"));
+    let plan = check(&input, &["2026-06-01T10:00:00Z"], &[]);
+    assert_eq!(plan.next_wake, None);
+    let schedules = [Schedule::after(minutes(10)).expect("a good delay")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-06-01T09:00:00Z"), at("2026-06-01T10:00:01Z"));
+    assert_eq!(due(&input).next_wake, None);
+    input.pending = schedules[0].following(at("2026-06-01T09:49:59.5Z"));
+    check(&input, &["2026-06-01T10:00:00Z"], &[]);
+}
+
+#[test]
+fn jitter_delays_the_start_and_not_the_identity() {
+    let schedules = [cron("* * * * *", "UTC")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-06-01T09:00:30Z"), at("2026-06-01T10:00:30Z"));
+    input.catch_up = CatchUp::All(100);
+    input.jitter = SignedDuration::from_secs(30);
+    input.jitter_seed = 42;
+    let plan = due(&input);
+    assert_eq!(plan.runs.len(), 60);
+    let delays: Vec<_> =
+        plan.runs.iter().map(|run| run.not_before.duration_since(run.planned)).collect();
+    assert!(delays.iter().all(|delay| !delay.is_negative() && *delay <= input.jitter));
+    assert!(delays.iter().any(|delay| *delay != delays[0]), "each run has its own share");
+    assert_eq!(plan, due(&input), "the same share each time");
+    // The window counts from planned + jitter.
+    input.window = Some(minutes(5));
+    let plan = due(&input);
+    for run in &plan.runs {
+        assert!(input.now.duration_since(run.not_before) <= minutes(5));
+    }
+    assert!(plan.skips.iter().all(|skip| skip.reason == Reason::Deadline));
+    accounts_for_everything(&input, &plan);
+}
+
+#[test]
+fn a_natural_day_stays_whole_across_clock_changes() {
+    let schedules = [cron("30 2 * * *", "America/New_York")];
+    let mut input =
+        DueInput::new(&schedules, at("2026-03-08T00:00:00Z"), at("2026-03-08T07:00:01Z"));
+    input.period = sichen_core::schedule::PeriodRule::CivilDay;
+    let plan = check(&input, &["2026-03-08T07:00:00Z"], &[]);
+    assert_eq!(plan.runs[0].period_start, at("2026-03-07T05:00:00Z"));
+    assert_eq!(plan.runs[0].period_end, at("2026-03-08T05:00:00Z"));
+    input = {
+        let mut next = input.clone();
+        next.high_water = at("2026-03-09T00:00:00Z");
+        next.now = at("2026-03-09T06:30:01Z");
+        next
+    };
+    let plan = check(&input, &["2026-03-09T06:30:00Z"], &[]);
+    let run = plan.runs[0];
+    assert_eq!(run.period_end.duration_since(run.period_start), SignedDuration::from_hours(23));
+}
