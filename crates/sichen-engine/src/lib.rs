@@ -1,0 +1,23 @@
+//! The duties of a server node, each stepped by `run_once`, over the store port.
+//!
+//! Data flows one way: time → runs ([`trigger`]) → ready shards → plan → lease ([`dispatch`]) →
+//! attempt → outcome ([`sessions`], [`reap`]) → settled run (in the store's own transaction).
+//!
+//! # Invariants
+//! - A duty writes only under the term with which [`coordinator`] holds it.
+//! - A duty keeps nothing in memory that it could not read again: losing a node loses no fact.
+//!
+//! # Not here
+//! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
+
+pub mod context;
+pub mod coordinator;
+pub mod courier;
+pub mod dispatch;
+pub mod documents;
+pub mod driver;
+pub mod janitor;
+pub mod reap;
+pub mod sessions;
+pub mod trigger;
+pub mod work;

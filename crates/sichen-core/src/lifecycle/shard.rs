@@ -187,7 +187,14 @@ pub fn on_end(
             if shard.used >= policy.max_attempts {
                 plain
             } else {
-                let ready_at = Some(policy.ready_at(shard.key, shard.used, now));
+                // Losing a worker says nothing about the shard: it waits for no backoff.
+                let lost = ending == Ending::Lost;
+                let ready_at = if lost {
+                    now
+                } else {
+                    policy.ready_at(shard.key, shard.used, now)
+                };
+                let ready_at = Some(ready_at);
                 Transition {
                     to: ShardState::Retry,
                     ready_at,

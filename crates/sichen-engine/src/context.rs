@@ -1,0 +1,57 @@
+//! What every duty of one node shares: the store, and where operation ids come from.
+//!
+//! # Not here
+//! Time: duties are handed `now`, which their driver takes from the store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sichen_core::ids::OpId;
+use sichen_core::port::{Op, Store};
+use uuid::Uuid;
+
+/// Where new ids come from: version 7 UUIDs in production, a counter in simulation.
+pub trait IdSource: Send + Sync + 'static {
+    /// A new id, never given before.
+    fn uuid(&self) -> Uuid;
+}
+
+/// Time-ordered random ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RandomIds;
+
+impl IdSource for RandomIds {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the engine draws ids"
+    )]
+    fn uuid(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+}
+
+/// The store and the id source.
+#[derive(Clone)]
+pub struct Context {
+    /// The only truth.
+    pub store: Arc<dyn Store>,
+    /// Where ids come from.
+    pub ids: Arc<dyn IdSource>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// A new operation by `actor`.
+    #[must_use]
+    pub fn op(&self, actor: impl Into<String>) -> Op {
+        Op {
+            id: OpId(self.ids.uuid()),
+            actor: actor.into(),
+        }
+    }
+}

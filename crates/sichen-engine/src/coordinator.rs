@@ -1,0 +1,188 @@
+//! Who may write: this node's lease, and the duties it owns under which terms.
+//!
+//! # Invariants
+//! - A fence is handed out only while this node's own lease lasts, counted from before it was
+//!   renewed; the store refuses an old one in any case.
+//! - A node whose lease was lost registers anew and starts with no duty.
+//!
+//! # Not here
+//! The duties themselves; which node should own what when there are many (each takes what is free).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use sichen_core::ids::{NodeId, Term};
+use sichen_core::lease::Rhythm;
+use sichen_core::model::{DutyKey, PARTITIONS};
+use sichen_core::name::Name;
+use sichen_core::port::{Error, Fence};
+
+use crate::context::Context;
+
+/// This node's membership.
+#[derive(Debug)]
+pub struct Coordinator {
+    context: Context,
+    address: String,
+    rhythm: Rhythm,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    node: Option<NodeId>,
+    /// Until when fences may be used.
+    valid_until: Option<Timestamp>,
+    owned: BTreeMap<DutyKey, Term>,
+    pools: BTreeSet<Name>,
+    draining: bool,
+}
+
+impl Coordinator {
+    /// A node that others reach at `address` and that has not registered yet.
+    #[must_use]
+    pub fn new(context: Context, address: String, rhythm: Rhythm) -> Self {
+        Self {
+            context,
+            address,
+            rhythm,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Renews the node's lease (or registers it) and takes the duties that are free.
+    ///
+    /// # Errors
+    /// As the store; the duties stay usable until the lease would have ended.
+    pub async fn run_once(&self, now: Timestamp) -> Result<(), Error> {
+        let store = &*self.context.store;
+        let node = self.lock().node;
+        let renewed = match node {
+            Some(node) => store.renew_node(node, self.rhythm.ttl).await?,
+            None => None,
+        };
+        let node = match (node, renewed) {
+            (Some(node), Some(_)) => node,
+            _ => {
+                self.forget();
+                let op = self.context.op(format!("node {}", self.address));
+                store
+                    .register_node(op, self.address.clone(), self.rhythm.ttl)
+                    .await?
+            }
+        };
+        let wanted = {
+            let mut state = self.lock();
+            state.node = Some(node);
+            // Counted from before the renewal was sent, less the margin.
+            state.valid_until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
+            if state.draining {
+                Vec::new()
+            } else {
+                wanted(&state)
+            }
+        };
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let op = self.context.op(self.actor());
+        let owned = store.claim_duties(op, node, wanted).await?;
+        let mut state = self.lock();
+        if state.node == Some(node) && !state.draining {
+            state.owned = owned.into_iter().map(|f| (f.key, f.term)).collect();
+        }
+        Ok(())
+    }
+
+    /// The right to write for `key` at `now`, if this node has it.
+    #[must_use]
+    pub fn fence(&self, key: &DutyKey, now: Timestamp) -> Option<Fence> {
+        let state = self.lock();
+        if state.valid_until.is_none_or(|until| now >= until) {
+            return None;
+        }
+        state.owned.get(key).map(|term| Fence {
+            key: key.clone(),
+            term: *term,
+        })
+    }
+
+    /// The fences of all trigger partitions that this node owns at `now`.
+    #[must_use]
+    pub fn trigger_fences(&self, now: Timestamp) -> Vec<Fence> {
+        (0..PARTITIONS)
+            .filter_map(|p| self.fence(&DutyKey::Trigger(p), now))
+            .collect()
+    }
+
+    /// The pools that this node knows of.
+    #[must_use]
+    pub fn pools(&self) -> Vec<Name> {
+        self.lock().pools.iter().cloned().collect()
+    }
+
+    /// Makes the node want the duty of `pool` as well; true if it did not know it.
+    pub fn add_pool(&self, pool: &Name) -> bool {
+        self.lock().pools.insert(pool.clone())
+    }
+
+    /// `node 3`, for events.
+    #[must_use]
+    pub fn actor(&self) -> String {
+        match self.lock().node {
+            Some(node) => format!("node {node}"),
+            None => format!("node {}", self.address),
+        }
+    }
+
+    /// The node's id, once registered.
+    #[must_use]
+    pub fn node(&self) -> Option<NodeId> {
+        self.lock().node
+    }
+
+    /// Whether the node's lease lasts at `now`.
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.lock().valid_until.is_some_and(|until| now < until)
+    }
+
+    /// Gives all duties up, so that a peer need not wait for the lease to end.
+    ///
+    /// # Errors
+    /// As the store; a peer then waits for the lease to end.
+    pub async fn hand_over(&self) -> Result<(), Error> {
+        let fences: Vec<Fence> = {
+            let mut state = self.lock();
+            state.draining = true;
+            let owned = std::mem::take(&mut state.owned);
+            owned
+                .into_iter()
+                .map(|(key, term)| Fence { key, term })
+                .collect()
+        };
+        if fences.is_empty() {
+            return Ok(());
+        }
+        let op = self.context.op(self.actor());
+        self.context.store.release_duties(op, fences).await
+    }
+
+    fn forget(&self) {
+        let mut state = self.lock();
+        state.node = None;
+        state.valid_until = None;
+        state.owned.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wanted(state: &State) -> Vec<DutyKey> {
+    let triggers = (0..PARTITIONS).map(DutyKey::Trigger);
+    let pools = state.pools.iter().cloned().map(DutyKey::Pool);
+    triggers.chain([DutyKey::Janitor]).chain(pools).collect()
+}

@@ -1,0 +1,282 @@
+//! The pool's duty: ready shards → plan → leases → workers.
+//!
+//! # Invariants
+//! - Each pass reads anew; a refused grant is a result, and the next pass sees why.
+//! - A grant is handed to the worker after its commit, never before.
+//!
+//! # Not here
+//! The plan (`sichen_core::dispatch`), taking leases back ([`crate::reap`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sichen_core::dispatch::{Candidate, Ready, ReadyRun, plan};
+use sichen_core::ids::{RunId, SessionId};
+use sichen_core::lease::has_expired;
+use sichen_core::model::{DutyKey, Run};
+use sichen_core::name::Name;
+use sichen_core::port::{Error, Fence, Grant, GrantVerdict, Granted, MAX_BATCH, ReadyHead};
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::courier::{Courier, ToWorker};
+use crate::documents::Documents;
+use crate::work::Work;
+
+/// Runs looked at in one page.
+const RUNS_PER_PAGE: u32 = 200;
+/// Pages in one pass; more runs than that wait for the next pass, which starts where this ended.
+const PAGES: u32 = 5;
+
+/// Dispatches the shards of every pool that this node owns.
+pub struct Dispatcher {
+    context: Context,
+    coordinator: Arc<Coordinator>,
+    documents: Arc<Documents>,
+    courier: Arc<dyn Courier>,
+}
+
+impl std::fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatcher").finish_non_exhaustive()
+    }
+}
+
+/// What one pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Leases granted.
+    pub granted: usize,
+    /// Grants that the store refused.
+    pub refused: usize,
+    /// When a waiting shard becomes ready, if that is known to matter.
+    pub next_ready: Option<Timestamp>,
+}
+
+impl Dispatcher {
+    /// A dispatcher that hands grants to `courier`.
+    #[must_use]
+    pub fn new(
+        context: Context,
+        coordinator: Arc<Coordinator>,
+        documents: Arc<Documents>,
+        courier: Arc<dyn Courier>,
+    ) -> Self {
+        Self {
+            context,
+            coordinator,
+            documents,
+            courier,
+        }
+    }
+
+    /// One pass over all pools.
+    ///
+    /// # Errors
+    /// As the store. Leases granted before the error stay; the next beat of their worker finds them.
+    pub async fn run_once(&self, now: Timestamp) -> Result<Pass, Error> {
+        let mut pass = Pass::default();
+        for pool in self.coordinator.pools() {
+            let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
+                continue;
+            };
+            self.dispatch_pool(&pool, fence, now, &mut pass).await?;
+            let next = self.context.store.next_ready_at(pool).await?;
+            pass.next_ready = pass.next_ready.into_iter().chain(next).min();
+        }
+        Ok(pass)
+    }
+
+    async fn dispatch_pool(
+        &self,
+        pool: &Name,
+        fence: Fence,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
+        let store = &*self.context.store;
+        let sessions = store.list_sessions(Some(pool.clone())).await?;
+        let candidates: Vec<Candidate> = sessions
+            .into_iter()
+            .filter(|(s, held)| !s.draining && !has_expired(s.expires_at, now) && *held < s.slots)
+            .map(|(s, held)| Candidate {
+                session: s.id,
+                handlers: s.handlers,
+                slots: s.slots,
+                held,
+            })
+            .collect();
+        let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
+        if free == 0 {
+            return Ok(());
+        }
+        let heads = self.ready_heads(pool, free).await?;
+        let runs: Vec<ReadyRun> = heads.iter().map(ready_run).collect();
+        let placements = plan(&runs, &candidates, MAX_BATCH);
+        if placements.is_empty() {
+            return Ok(());
+        }
+        let heads: BTreeMap<RunId, ReadyHead> = heads.into_iter().map(|h| (h.run, h)).collect();
+        let mut grants = Vec::with_capacity(placements.len());
+        for p in placements {
+            let Some(head) = heads.get(&p.key.run) else {
+                continue;
+            };
+            let document = self.documents.get(store, head.job, head.revision).await?;
+            grants.push(Grant {
+                key: p.key,
+                token: p.token,
+                session: p.session,
+                attempt_timeout: document.attempt_timeout(),
+            });
+        }
+        let op = self.context.op(self.coordinator.actor());
+        let verdicts = store.lease_shards(op, fence, grants.clone()).await?;
+        let mut granted: Vec<(SessionId, Granted)> = Vec::new();
+        for (grant, verdict) in grants.iter().zip(verdicts) {
+            match verdict {
+                GrantVerdict::Granted(g) => granted.push((grant.session, *g)),
+                GrantVerdict::Refused(reason) => {
+                    tracing::debug!(shard = %grant.key, ?reason, "grant refused");
+                    pass.refused += 1;
+                }
+            }
+        }
+        pass.granted += granted.len();
+        self.hand_over(granted).await
+    }
+
+    async fn ready_heads(&self, pool: &Name, free: u32) -> Result<Vec<ReadyHead>, Error> {
+        let per_run = free.min(u32::try_from(MAX_BATCH).unwrap_or(u32::MAX));
+        let mut heads: Vec<ReadyHead> = Vec::new();
+        let mut after = None;
+        for _ in 0..PAGES {
+            let page = self
+                .context
+                .store
+                .list_ready(pool.clone(), after, RUNS_PER_PAGE, per_run)
+                .await?;
+            let full = page.len() == RUNS_PER_PAGE as usize;
+            after = page.last().map(|head| head.run);
+            heads.extend(page);
+            if !full {
+                break;
+            }
+        }
+        Ok(heads)
+    }
+
+    /// Tells workers what they were granted, in the order of their grant numbers.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn hand_over(&self, granted: Vec<(SessionId, Granted)>) -> Result<(), Error> {
+        for (session, work) in self.works(granted).await? {
+            let key = work.shard.key;
+            if !self
+                .courier
+                .deliver(session, ToWorker::Grant(Box::new(work)))
+            {
+                tracing::debug!(%session, shard = %key, "no stream for a grant; its beat will find it");
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes grants with what their runs and documents say.
+    async fn works(
+        &self,
+        granted: Vec<(SessionId, Granted)>,
+    ) -> Result<Vec<(SessionId, Work)>, Error> {
+        let store = &*self.context.store;
+        let mut runs: BTreeMap<RunId, Arc<Run>> = BTreeMap::new();
+        let mut works = Vec::with_capacity(granted.len());
+        for (session, granted) in granted {
+            let id = granted.shard.key.run;
+            let run = if let Some(run) = runs.get(&id) {
+                run.clone()
+            } else {
+                let facts = store.get_shards(vec![granted.shard.key]).await?;
+                let Some(facts) = facts.into_iter().next() else {
+                    continue;
+                };
+                runs.entry(id).or_insert(Arc::new(facts.run)).clone()
+            };
+            let document = self.documents.get(store, run.job, run.revision).await?;
+            let unknown_outcomes = unknown_outcomes(store, &granted).await?;
+            let Granted { shard, grant_seq } = granted;
+            works.push((
+                session,
+                Work {
+                    shard,
+                    grant_seq,
+                    run,
+                    document,
+                    unknown_outcomes,
+                },
+            ));
+        }
+        Ok(works)
+    }
+}
+
+/// Attempts of this shard that ended lost or timed out: nobody knows how far they came.
+async fn unknown_outcomes(
+    store: &dyn sichen_core::port::Store,
+    granted: &Granted,
+) -> Result<Vec<(u32, sichen_core::ids::Token)>, Error> {
+    use sichen_core::event::Kind;
+    use sichen_core::lifecycle::AttemptEnd;
+    use sichen_core::port::{EventFilter, MAX_PAGE, Page};
+
+    if granted.shard.attempt <= 1 {
+        return Ok(Vec::new());
+    }
+    let filter = EventFilter {
+        run: None,
+        shard: Some(granted.shard.key),
+    };
+    let events = store
+        .list_events(
+            filter,
+            Page {
+                after: None,
+                limit: MAX_PAGE,
+            },
+        )
+        .await?;
+    let mut token_of = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for event in events {
+        let Some(attempt) = event.attempt else {
+            continue;
+        };
+        if event.kind == Kind::AttemptGranted {
+            token_of.insert(attempt, event.token.unwrap_or_default());
+        }
+        let lost = [AttemptEnd::Lost.word(), AttemptEnd::TimedOut.word()];
+        if event.kind == Kind::AttemptEnded && lost.contains(&event.cause.as_str()) {
+            unknown.push((attempt, token_of.get(&attempt).copied().unwrap_or_default()));
+        }
+    }
+    let excess = unknown.len().saturating_sub(16);
+    Ok(unknown.split_off(excess))
+}
+
+fn ready_run(head: &ReadyHead) -> ReadyRun {
+    ReadyRun {
+        run: head.run,
+        priority: head.terms.priority,
+        handler: head.terms.handler.clone(),
+        room: head.terms.parallelism.saturating_sub(head.running),
+        head: head
+            .shards
+            .iter()
+            .map(|(key, token)| Ready {
+                key: *key,
+                token: *token,
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Parsed documents of the revisions that runs use.
+//!
+//! # Invariant
+//! A revision never changes, so what is kept is never wrong; at most [`LIMIT`] are kept.
+//!
+//! # Not here
+//! Checking a document (done when it was applied).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sichen_core::document::Document;
+use sichen_core::ids::{JobUid, Revision};
+use sichen_core::port::{Error, Store};
+
+/// Documents kept in memory.
+const LIMIT: usize = 10_000;
+
+/// A bounded memory of documents.
+#[derive(Default)]
+pub struct Documents(Mutex<BTreeMap<(JobUid, Revision), Arc<Document>>>);
+
+impl fmt::Debug for Documents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Documents").finish_non_exhaustive()
+    }
+}
+
+impl Documents {
+    /// The document of a revision.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the store has no such revision or it can't be read; else as the store.
+    pub async fn get(
+        &self,
+        store: &dyn Store,
+        job: JobUid,
+        revision: Revision,
+    ) -> Result<Arc<Document>, Error> {
+        let key = (job, revision);
+        if let Some(found) = self.lock().get(&key) {
+            return Ok(found.clone());
+        }
+        let text = store.get_revision(job, revision).await?;
+        let text =
+            text.ok_or_else(|| Error::Corrupt(format!("job {job} has no revision {revision}")))?;
+        let document: Document = serde_json::from_str(&text)
+            .map_err(|e| Error::Corrupt(format!("job {job}, revision {revision}: {e}")))?;
+        let document = Arc::new(document);
+        let mut kept = self.lock();
+        if kept.len() >= LIMIT {
+            kept.clear();
+        }
+        kept.insert(key, document.clone());
+        Ok(document)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(JobUid, Revision), Arc<Document>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

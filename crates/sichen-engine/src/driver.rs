@@ -1,0 +1,343 @@
+//! The one way to start, wake, stop and drain the duties.
+//!
+//! # Invariants
+//! - A duty is stepped by one loop only, so two passes of it never overlap on a node.
+//! - A loop survives any outage of the store: it tries again with a growing, bounded wait.
+//! - After an outage expiry is held for one session before anything else is reaped.
+//!
+//! # Not here
+//! What a step does (the duties).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::lease::Rhythm;
+use sichen_core::port::{Error, Store};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::context::{Context, IdSource};
+use crate::coordinator::Coordinator;
+use crate::courier::Courier;
+use crate::dispatch::Dispatcher;
+use crate::documents::Documents;
+use crate::janitor::Janitor;
+use crate::reap::Reaper;
+use crate::sessions::Sessions;
+use crate::trigger::Trigger;
+
+/// How a node's duties are paced.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where peers and workers reach this node.
+    pub address: String,
+    /// This node's lease.
+    pub node: Rhythm,
+    /// Workers' sessions.
+    pub worker: Rhythm,
+    /// How long closed runs are kept.
+    pub retention: SignedDuration,
+}
+
+impl Settings {
+    /// The defaults, reached at `address`.
+    #[must_use]
+    pub fn new(address: String) -> Self {
+        Self {
+            address,
+            node: Rhythm::NODE,
+            worker: Rhythm::WORKER,
+            retention: SignedDuration::from_hours(30 * 24),
+        }
+    }
+}
+
+/// All duties of one node, wired to one store and one courier.
+#[derive(Debug)]
+pub struct Engine {
+    /// Store and ids.
+    pub context: Context,
+    /// Membership and terms.
+    pub coordinator: Arc<Coordinator>,
+    /// Time → runs.
+    pub trigger: Trigger,
+    /// Ready shards → leases.
+    pub dispatcher: Arc<Dispatcher>,
+    /// Lost attempts.
+    pub reaper: Reaper,
+    /// Old history.
+    pub janitor: Janitor,
+    /// Workers.
+    pub sessions: Sessions,
+    /// Hints that shorten a wait; nothing depends on them.
+    pub wake: Wake,
+    settings: Settings,
+}
+
+/// Hints to the loops.
+#[derive(Debug, Default)]
+pub struct Wake {
+    dispatch: Notify,
+    trigger: Notify,
+    reap: Notify,
+}
+
+impl Wake {
+    /// Something may be grantable: a run was written, a slot came free, a worker came.
+    pub fn dispatch(&self) {
+        self.dispatch.notify_one();
+    }
+
+    /// A job was created or changed.
+    pub fn trigger(&self) {
+        self.trigger.notify_one();
+    }
+
+    /// A session was ended by its successor.
+    pub fn reap(&self) {
+        self.reap.notify_one();
+    }
+}
+
+impl Engine {
+    /// Wires the duties; starts nothing.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        ids: Arc<dyn IdSource>,
+        courier: Arc<dyn Courier>,
+        settings: Settings,
+    ) -> Self {
+        let context = Context { store, ids };
+        let address = settings.address.clone();
+        let coordinator = Arc::new(Coordinator::new(context.clone(), address, settings.node));
+        let documents = Arc::new(Documents::default());
+        let dispatcher = Arc::new(Dispatcher::new(
+            context.clone(),
+            coordinator.clone(),
+            documents.clone(),
+            courier.clone(),
+        ));
+        let trigger = Trigger::new(context.clone(), coordinator.clone());
+        let reaper = Reaper::new(
+            context.clone(),
+            coordinator.clone(),
+            documents.clone(),
+            settings.worker,
+        );
+        let janitor = Janitor::new(context.clone(), coordinator.clone(), settings.retention);
+        let sessions = Sessions::new(
+            context.clone(),
+            coordinator.clone(),
+            documents,
+            dispatcher.clone(),
+            courier,
+            settings.worker,
+        );
+        let wake = Wake::default();
+        Self {
+            context,
+            coordinator,
+            trigger,
+            dispatcher,
+            reaper,
+            janitor,
+            sessions,
+            wake,
+            settings,
+        }
+    }
+
+    /// Starts a loop for each duty.
+    #[must_use]
+    pub fn start(self: Arc<Self>) -> Running {
+        let running = Running {
+            engine: self.clone(),
+            cancel: CancellationToken::new(),
+            loops: TaskTracker::new(),
+        };
+        let outage = Arc::new(AtomicBool::new(false));
+        let beat = std_duration(self.settings.node.beat);
+        let e = self.clone();
+        running.spawn("coordinate", outage.clone(), beat, None, move |now| {
+            let e = e.clone();
+            async move {
+                let owned = e.coordinator.is_live(now);
+                e.coordinator.run_once(now).await?;
+                if !owned {
+                    e.wake.trigger();
+                    e.wake.dispatch();
+                }
+                Ok(None)
+            }
+        });
+        let e = self.clone();
+        let hint: Hint = |e| &e.wake.trigger;
+        running.spawn(
+            "trigger",
+            outage.clone(),
+            Duration::from_secs(10),
+            Some(hint),
+            move |now| {
+                let e = e.clone();
+                async move {
+                    let pass = e.trigger.run_once(now).await?;
+                    if pass.runs > 0 {
+                        e.wake.dispatch();
+                    }
+                    Ok(pass.next)
+                }
+            },
+        );
+        let e = self.clone();
+        let hint: Hint = |e| &e.wake.dispatch;
+        running.spawn(
+            "dispatch",
+            outage.clone(),
+            Duration::from_secs(10),
+            Some(hint),
+            move |now| {
+                let e = e.clone();
+                async move {
+                    let pass = e.dispatcher.run_once(now).await?;
+                    // A refused grant means that the snapshot was old: look again at once.
+                    Ok(if pass.refused > 0 {
+                        Some(now)
+                    } else {
+                        pass.next_ready
+                    })
+                }
+            },
+        );
+        let e = self.clone();
+        let hint: Hint = |e| &e.wake.reap;
+        let pace = std_duration(self.settings.worker.beat).min(Duration::from_secs(1));
+        running.spawn("reap", outage.clone(), pace, Some(hint), move |now| {
+            let e = e.clone();
+            async move {
+                if e.reaper.run_once(now).await? > 0 {
+                    e.wake.dispatch();
+                }
+                Ok(None)
+            }
+        });
+        let e = self;
+        running.spawn(
+            "janitor",
+            outage,
+            Duration::from_mins(1),
+            None,
+            move |now| {
+                let e = e.clone();
+                async move {
+                    let more = e.janitor.run_once(now).await?;
+                    Ok(more.then_some(now))
+                }
+            },
+        );
+        running
+    }
+}
+
+type Hint = fn(&Engine) -> &Notify;
+
+/// The running loops of a node.
+#[derive(Debug)]
+pub struct Running {
+    engine: Arc<Engine>,
+    cancel: CancellationToken,
+    loops: TaskTracker,
+}
+
+impl Running {
+    /// Starts one loop: a step, then a wait until the instant that the step names, the period, or
+    /// a hint, whichever is first.
+    fn spawn<F>(
+        &self,
+        name: &'static str,
+        outage: Arc<AtomicBool>,
+        period: Duration,
+        hint: Option<Hint>,
+        step: impl Fn(Timestamp) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
+    {
+        let engine = self.engine.clone();
+        let cancel = self.cancel.clone();
+        self.loops.spawn(async move {
+            let mut failures = 0u32;
+            while !cancel.is_cancelled() {
+                let wait = match one_step(&engine, &step).await {
+                    Ok(wait) => {
+                        if failures > 0 {
+                            tracing::info!(duty = name, failures, "the duty goes on");
+                        }
+                        failures = 0;
+                        if name == "coordinate" && outage.swap(false, Ordering::SeqCst) {
+                            if let Ok(now) = engine.context.store.now().await {
+                                engine.reaper.hold(now);
+                            }
+                        }
+                        wait.map_or(period, |wait| wait.min(period))
+                    }
+                    Err(error) => {
+                        failures = failures.saturating_add(1);
+                        if !matches!(error, Error::Busy(_)) {
+                            outage.store(true, Ordering::SeqCst);
+                        }
+                        if failures == 1 {
+                            tracing::warn!(duty = name, %error, "the duty could not be done; it will be tried again");
+                        }
+                        Duration::from_millis(50 << failures.min(5)).min(period)
+                    }
+                };
+                let woken = async {
+                    match hint {
+                        Some(hint) => hint(&engine).notified().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = cancel.cancelled() => break,
+                    () = woken, if failures == 0 => {}
+                    () = tokio::time::sleep(wait) => {}
+                }
+            }
+        });
+    }
+
+    /// Stops the loops after their present step, then hands the duties over.
+    ///
+    /// # Errors
+    /// If the duties could not be handed over: a peer then waits for this node's lease to end.
+    pub async fn stop(self) -> Result<(), Error> {
+        self.cancel.cancel();
+        self.loops.close();
+        self.loops.wait().await;
+        self.engine.coordinator.hand_over().await
+    }
+}
+
+async fn one_step<F>(
+    engine: &Engine,
+    step: &(impl Fn(Timestamp) -> F + Send),
+) -> Result<Option<Duration>, Error>
+where
+    F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
+{
+    let store = &engine.context.store;
+    let now = store.now().await?;
+    let next = step(now).await?;
+    let Some(next) = next else { return Ok(None) };
+    let now = store.now().await?;
+    let wait = next.duration_since(now).max(SignedDuration::ZERO);
+    // A step that wants to go on at once still lets others have their turn.
+    Ok(Some(std_duration(wait).max(Duration::from_millis(1))))
+}
+
+fn std_duration(length: SignedDuration) -> Duration {
+    Duration::try_from(length).unwrap_or_default()
+}

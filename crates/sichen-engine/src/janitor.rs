@@ -1,0 +1,60 @@
+//! Removing old history, in small batches.
+//!
+//! # Invariants
+//! - Only closed runs older than the retention are removed; each leaves a decision `removed`.
+//!
+//! # Not here
+//! What a user's own database keeps.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::model::DutyKey;
+use sichen_core::port::Error;
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+
+/// Runs removed in one transaction.
+const BATCH: u32 = 100;
+
+/// Removes runs that ended before the retention.
+#[derive(Debug)]
+pub struct Janitor {
+    context: Context,
+    coordinator: Arc<Coordinator>,
+    retention: SignedDuration,
+}
+
+impl Janitor {
+    /// A janitor that keeps closed runs for `retention`.
+    #[must_use]
+    pub fn new(context: Context, coordinator: Arc<Coordinator>, retention: SignedDuration) -> Self {
+        Self {
+            context,
+            coordinator,
+            retention,
+        }
+    }
+
+    /// Removes one batch; returns whether there may be more.
+    ///
+    /// # Errors
+    /// As the store; [`Error::Busy`] if another node took the duty over.
+    pub async fn run_once(&self, now: Timestamp) -> Result<bool, Error> {
+        let Some(fence) = self.coordinator.fence(&DutyKey::Janitor, now) else {
+            return Ok(false);
+        };
+        let before = now.checked_sub(self.retention).unwrap_or(Timestamp::MIN);
+        let op = self.context.op(self.coordinator.actor());
+        let removed = self
+            .context
+            .store
+            .remove_history(op, fence, before, BATCH)
+            .await?;
+        if removed > 0 {
+            tracing::info!(removed, "removed old runs");
+        }
+        Ok(removed == BATCH)
+    }
+}

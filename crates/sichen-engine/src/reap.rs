@@ -1,0 +1,193 @@
+//! The pool's other duty: attempts that nobody will end are ended from outside.
+//!
+//! # Invariants
+//! - An attempt is ended here only if its session is over or its timeout (plus grace) has passed,
+//!   and the store looks again in the transaction.
+//! - After this node could not reach the store, nothing expires for one session: workers could not
+//!   beat either.
+//!
+//! # Not here
+//! What follows for the shard (`sichen_core::lifecycle`); leases of a worker that comes back with
+//! its old trees dead (its registration ends the old session, this duty takes the shards).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::lease::{Rhythm, has_expired};
+use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
+use sichen_core::model::{DutyKey, Failure};
+use sichen_core::name::Name;
+use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::documents::Documents;
+
+/// How long past its timeout an attempt may take to report before it is ended from outside: the
+/// worker enforces the timeout first.
+pub const TIMEOUT_GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// Ends attempts whose holder is gone.
+#[derive(Debug)]
+pub struct Reaper {
+    context: Context,
+    coordinator: Arc<Coordinator>,
+    documents: Arc<Documents>,
+    rhythm: Rhythm,
+    /// Nothing expires before this instant (after an outage of the store).
+    hold_until: Mutex<Option<Timestamp>>,
+}
+
+impl Reaper {
+    /// A reaper for sessions of this rhythm.
+    #[must_use]
+    pub fn new(
+        context: Context,
+        coordinator: Arc<Coordinator>,
+        documents: Arc<Documents>,
+        rhythm: Rhythm,
+    ) -> Self {
+        Self {
+            context,
+            coordinator,
+            documents,
+            rhythm,
+            hold_until: Mutex::default(),
+        }
+    }
+
+    /// Says that the store was out of reach until `now`: nothing expires for one session.
+    pub fn hold(&self, now: Timestamp) {
+        let until = now.checked_add(self.rhythm.ttl).unwrap_or(Timestamp::MAX);
+        *self
+            .hold_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    /// One pass over all pools; returns how many attempts it ended.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn run_once(&self, now: Timestamp) -> Result<usize, Error> {
+        let held = *self
+            .hold_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let holding = held.is_some_and(|until| now < until);
+        let mut reaped = 0;
+        for pool in self.coordinator.pools() {
+            let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
+                continue;
+            };
+            if !holding {
+                self.end_expired(&pool, &fence, now).await?;
+            }
+            reaped += self.reap_pool(pool, fence, now, holding).await?;
+        }
+        Ok(reaped)
+    }
+
+    /// Ends the sessions whose time is over, so that they are seen as ended and not as live.
+    async fn end_expired(&self, pool: &Name, fence: &Fence, now: Timestamp) -> Result<(), Error> {
+        let sessions = self.context.store.list_sessions(Some(pool.clone())).await?;
+        for (session, _) in sessions
+            .into_iter()
+            .filter(|(s, _)| has_expired(s.expires_at, now))
+        {
+            let op = self.context.op(self.coordinator.actor());
+            let cause = "expired".to_owned();
+            let fence = Some(fence.clone());
+            if self
+                .context
+                .store
+                .end_session(op, fence, session.id, cause)
+                .await?
+            {
+                tracing::info!(session = %session.id, worker = %session.worker.name, "session expired");
+            }
+        }
+        Ok(())
+    }
+
+    async fn reap_pool(
+        &self,
+        pool: Name,
+        fence: Fence,
+        now: Timestamp,
+        holding: bool,
+    ) -> Result<usize, Error> {
+        let store = &*self.context.store;
+        let limit = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
+        let overdue = store.list_overdue(pool, TIMEOUT_GRACE, limit).await?;
+        let mut reaps = Vec::with_capacity(overdue.len());
+        for overdue in overdue {
+            let superseded = match overdue.shard.session {
+                Some(id) => store
+                    .get_session(id)
+                    .await?
+                    .is_some_and(|s| s.ended.is_some()),
+                None => true,
+            };
+            if holding && overdue.session_over && !superseded {
+                continue;
+            }
+            if let Some(reap) = self.decide(overdue, now).await? {
+                reaps.push(reap);
+            }
+        }
+        if reaps.is_empty() {
+            return Ok(0);
+        }
+        let op = self.context.op(self.coordinator.actor());
+        let verdicts = store.reap_shards(op, fence, reaps.clone()).await?;
+        let mut reaped = 0;
+        for (reap, verdict) in reaps.iter().zip(verdicts) {
+            if let ReapVerdict::Reaped(_) = verdict {
+                tracing::info!(shard = %reap.key, code = reap.failure.code, "attempt ended from outside");
+                reaped += 1;
+            }
+        }
+        Ok(reaped)
+    }
+
+    async fn decide(&self, overdue: Overdue, now: Timestamp) -> Result<Option<Reap>, Error> {
+        let (job, revision) = overdue.job;
+        let document = self
+            .documents
+            .get(&*self.context.store, job, revision)
+            .await?;
+        let shard = &overdue.shard;
+        let facts = Facts {
+            key: shard.key,
+            state: shard.state,
+            token: shard.token,
+            used: shard.used,
+            stop: overdue.stop,
+        };
+        let (ending, code, message) = if overdue.session_over {
+            (
+                Ending::Lost,
+                "session_over",
+                "the worker's session ended before it reported",
+            )
+        } else {
+            (
+                Ending::TimedOut,
+                "attempt_timeout",
+                "the attempt's timeout passed and it did not report",
+            )
+        };
+        let decided = on_end(&facts, shard.token, ending, &document.retry_policy(), now);
+        Ok(decided.ok().map(|transition| Reap {
+            key: shard.key,
+            token: shard.token,
+            transition,
+            failure: Failure {
+                code: code.to_owned(),
+                message: message.to_owned(),
+            },
+            only_if_session_over: overdue.session_over,
+        }))
+    }
+}

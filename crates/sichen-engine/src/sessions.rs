@@ -1,0 +1,643 @@
+//! The server's side of a worker's conversation: registration, beats, reports, checkpoints.
+//!
+//! Transport-free: the gRPC edge and the simulator translate to and from these values.
+//!
+//! # Invariants
+//! - An answer is given only after its commit. If no commit could be made, the answer says so
+//!   ([`ReportVerdict::RetryLater`]) and the worker reports again.
+//! - A finish whose token is current is accepted whatever became of the session; a checkpoint is
+//!   not.
+//! - A lease that its worker has seen and, in two beats running, does not list is given back.
+//!
+//! # Not here
+//! Streams (`sichen-server`), ending expired sessions ([`crate::reap`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::ids::{SessionId, ShardKey, Token};
+use sichen_core::lease::{Rhythm, has_expired};
+use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
+use sichen_core::lifecycle::{ShardState, StopCause};
+use sichen_core::model::{DutyKey, Failure, Progress, WorkerIdentity};
+use sichen_core::name::Name;
+use sichen_core::port::{
+    CheckpointVerdict, Error, Finish, FinishVerdict, Register, RenewVerdict, SaveCheckpoint,
+    ShardFacts,
+};
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::courier::{Courier, StopReason, ToWorker};
+use crate::dispatch::Dispatcher;
+use crate::documents::Documents;
+
+/// Slots that one worker may offer.
+const MAX_SLOTS: u32 = 10_000;
+
+/// A worker that introduces itself.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// Who.
+    pub worker: WorkerIdentity,
+    /// The pool it serves.
+    pub pool: Name,
+    /// Shards it runs at once.
+    pub slots: u32,
+    /// Handlers it offers.
+    pub handlers: Vec<String>,
+    /// Takes no new work.
+    pub draining: bool,
+    /// Set if it comes back over a new stream with a session it still believes in.
+    pub resume: Option<SessionId>,
+    /// What it runs (resume only).
+    pub running: Vec<(ShardKey, Token)>,
+    /// Highest grant number seen (resume only).
+    pub highest_grant_seen: u64,
+    /// Reports of its journal, handed in before anything else.
+    pub journal: Vec<Report>,
+    /// Attempts of its earlier processes that it has proved dead.
+    pub dead: Vec<(ShardKey, Token)>,
+}
+
+/// The answer to a [`Hello`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum HelloAnswer {
+    /// Registered or resumed.
+    Welcome {
+        /// The session.
+        session: SessionId,
+        /// How long it lasts and how often to beat.
+        rhythm: Rhythm,
+        /// Verdicts on the journal, in its order.
+        journal: Vec<ReportVerdict>,
+        /// What the worker runs and should not.
+        stop: Vec<(ShardKey, Token, StopReason)>,
+    },
+    /// The session it wanted to resume is over.
+    SessionLost,
+    /// A newer incarnation of the worker has registered.
+    Superseded,
+    /// Another node owns the pool.
+    Moved {
+        /// Its address.
+        address: String,
+    },
+    /// The Hello makes no sense; repeating it is useless.
+    Refused {
+        /// Short and stable.
+        code: &'static str,
+        /// For people.
+        message: String,
+    },
+}
+
+/// A beat.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    /// The session.
+    pub session: SessionId,
+    /// What it runs, or has ended and not yet had acknowledged.
+    pub running: Vec<(ShardKey, Token)>,
+    /// Only grants up to this number are judged.
+    pub highest_grant_seen: u64,
+}
+
+/// The answer to a [`Beat`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum BeatAnswer {
+    /// The session goes on.
+    Alive {
+        /// For how long, counted from the sending of the beat.
+        valid_for: SignedDuration,
+        /// What the worker should stop.
+        stop: Vec<(ShardKey, Token, StopReason)>,
+    },
+    /// The session is over: kill all work, register anew.
+    Lost,
+    /// A newer incarnation has taken over: kill all work, exit.
+    Superseded,
+}
+
+/// The keys that a plan step found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Least and greatest key, or none at all.
+    Extremes(Option<(i64, i64)>),
+    /// One shard each.
+    Items(Vec<String>),
+}
+
+/// The end of an attempt as the worker reports it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The shard.
+    pub key: ShardKey,
+    /// The attempt's token.
+    pub token: Token,
+    /// How it ended.
+    pub ending: Ending,
+    /// Digest of the report.
+    pub digest: String,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// Newest counters.
+    pub progress: Option<Progress>,
+    /// What a plan step found.
+    pub plan: Option<Plan>,
+}
+
+/// What became of a [`Report`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportVerdict {
+    /// Accepted.
+    Accepted,
+    /// Accepted before.
+    Duplicate,
+    /// The token is not current; refused and recorded.
+    Stale {
+        /// What is the case instead.
+        detail: String,
+    },
+    /// The same token reported something else before.
+    Contradicts,
+    /// No decision could be committed; report again.
+    RetryLater,
+}
+
+/// Serves the workers that are connected to this node.
+pub struct Sessions {
+    context: Context,
+    coordinator: Arc<Coordinator>,
+    documents: Arc<Documents>,
+    dispatcher: Arc<Dispatcher>,
+    courier: Arc<dyn Courier>,
+    rhythm: Rhythm,
+    /// Leases missing from the last beat, by session: given back if missing again.
+    missing: Mutex<BTreeMap<SessionId, BTreeSet<(ShardKey, Token)>>>,
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// Serves sessions of this rhythm.
+    #[must_use]
+    pub fn new(
+        context: Context,
+        coordinator: Arc<Coordinator>,
+        documents: Arc<Documents>,
+        dispatcher: Arc<Dispatcher>,
+        courier: Arc<dyn Courier>,
+        rhythm: Rhythm,
+    ) -> Self {
+        let missing = Mutex::default();
+        Self {
+            context,
+            coordinator,
+            documents,
+            dispatcher,
+            courier,
+            rhythm,
+            missing,
+        }
+    }
+
+    /// Registers or resumes a worker.
+    ///
+    /// # Errors
+    /// As the store; the worker connects again.
+    pub async fn hello(&self, hello: Hello, now: Timestamp) -> Result<HelloAnswer, Error> {
+        if let Some(refused) = check(&hello) {
+            return Ok(refused);
+        }
+        if let Some(address) = self.moved(&hello.pool, now).await? {
+            return Ok(HelloAnswer::Moved { address });
+        }
+        match hello.resume {
+            Some(session) => self.resume(session, &hello).await,
+            None => self.register(hello, now).await,
+        }
+    }
+
+    async fn register(&self, hello: Hello, now: Timestamp) -> Result<HelloAnswer, Error> {
+        let store = &*self.context.store;
+        let actor = format!("worker {}", hello.worker.name);
+        // Finished results first, under their old tokens: registering ends those leases.
+        let mut journal = self.report(&actor, hello.journal, now).await;
+        if journal.contains(&ReportVerdict::RetryLater) {
+            let why = "the results in the worker's journal could not be stored now";
+            return Err(Error::Unavailable(why.to_owned()));
+        }
+        let register = Register {
+            worker: hello.worker.clone(),
+            pool: hello.pool,
+            slots: hello.slots,
+            handlers: hello.handlers,
+            ttl: self.rhythm.ttl,
+            old_trees_dead: true,
+        };
+        let registered = store
+            .register_session(self.context.op(actor.clone()), register)
+            .await?;
+        if hello.draining {
+            store.drain_session(registered.session).await?;
+        }
+        for old in &registered.superseded {
+            self.courier.deliver(*old, ToWorker::Superseded);
+        }
+        if let Some(other) = registered.name_taken_by {
+            tracing::warn!(worker = %hello.worker.name, session = %other, "SC4001: another worker with another data directory uses this name");
+        }
+        let lost = hello.dead.into_iter().map(|(key, token)| Report {
+            key,
+            token,
+            ending: Ending::Lost,
+            digest: String::new(),
+            failure: Some(Failure {
+                code: "worker_restarted".to_owned(),
+                message: "the worker's process died while it ran".to_owned(),
+            }),
+            progress: None,
+            plan: None,
+        });
+        journal.extend(self.report(&actor, lost.collect(), now).await);
+        tracing::info!(worker = %hello.worker.name, session = %registered.session, "worker registered");
+        Ok(HelloAnswer::Welcome {
+            session: registered.session,
+            rhythm: self.rhythm,
+            journal,
+            stop: Vec::new(),
+        })
+    }
+
+    async fn resume(&self, session: SessionId, hello: &Hello) -> Result<HelloAnswer, Error> {
+        let beat = Beat {
+            session,
+            running: hello.running.clone(),
+            highest_grant_seen: hello.highest_grant_seen,
+        };
+        Ok(match self.beat(beat, true).await? {
+            BeatAnswer::Lost => HelloAnswer::SessionLost,
+            BeatAnswer::Superseded => HelloAnswer::Superseded,
+            BeatAnswer::Alive { stop, .. } => HelloAnswer::Welcome {
+                session,
+                rhythm: self.rhythm,
+                journal: Vec::new(),
+                stop,
+            },
+        })
+    }
+
+    /// The address of the node that owns `pool`, if that is another live one.
+    async fn moved(&self, pool: &Name, now: Timestamp) -> Result<Option<String>, Error> {
+        if self.coordinator.add_pool(pool) {
+            self.coordinator.run_once(now).await?;
+        }
+        let key = DutyKey::Pool(pool.clone());
+        if self.coordinator.fence(&key, now).is_some() {
+            return Ok(None);
+        }
+        let (nodes, duties) = self.context.store.list_members().await?;
+        let owner = duties
+            .into_iter()
+            .find(|d| d.key == key)
+            .and_then(|d| d.node);
+        let owner = owner.filter(|owner| Some(*owner) != self.coordinator.node());
+        let node = owner.and_then(|owner| nodes.into_iter().find(|n| n.id == owner));
+        Ok(node.map(|n| n.address))
+    }
+
+    /// Takes a beat. With `resumed`, grants that the worker has not seen are sent again at once.
+    ///
+    /// # Errors
+    /// As the store: the worker goes on until its own deadline.
+    pub async fn beat(&self, beat: Beat, resumed: bool) -> Result<BeatAnswer, Error> {
+        let store = &*self.context.store;
+        let renewed = store
+            .renew_sessions(vec![beat.session], self.rhythm.ttl)
+            .await?;
+        match renewed.first() {
+            Some(RenewVerdict::Renewed { .. }) => {}
+            Some(RenewVerdict::Superseded) => return Ok(BeatAnswer::Superseded),
+            Some(RenewVerdict::Lost) | None => return Ok(BeatAnswer::Lost),
+        }
+        let now = store.now().await?;
+        let leases = store.list_leases(beat.session).await?;
+        let keys: Vec<ShardKey> = leases.iter().map(|shard| shard.key).collect();
+        let held: BTreeMap<ShardKey, Token> = leases.iter().map(|s| (s.key, s.token)).collect();
+        let running: BTreeSet<(ShardKey, Token)> = beat.running.iter().copied().collect();
+        let mut stop: Vec<(ShardKey, Token, StopReason)> = running
+            .iter()
+            .filter(|(key, token)| held.get(key) != Some(token))
+            .map(|(key, token)| (*key, *token, StopReason::StaleToken))
+            .collect();
+        let mut missing = BTreeSet::new();
+        let mut unseen = Vec::new();
+        let patience = self.rhythm.beat * 2;
+        for shard in leases {
+            if running.contains(&(shard.key, shard.token)) {
+                continue;
+            }
+            let old = shard
+                .started_at
+                .is_some_and(|at| at.checked_add(patience).is_ok_and(|end| end <= now));
+            if shard.grant_seq <= beat.highest_grant_seen {
+                missing.insert((shard.key, shard.token));
+            } else if resumed || old {
+                let grant_seq = shard.grant_seq;
+                unseen.push((
+                    beat.session,
+                    sichen_core::port::Granted { shard, grant_seq },
+                ));
+            }
+        }
+        self.release_missing(beat.session, missing, now).await?;
+        self.dispatcher.hand_over(unseen).await?;
+        for facts in store.get_shards(keys).await? {
+            let shard = &facts.shard;
+            if let Some((cause, _)) = facts.run.stop
+                && running.contains(&(shard.key, shard.token))
+            {
+                stop.push((shard.key, shard.token, stop_reason(cause)));
+            }
+        }
+        Ok(BeatAnswer::Alive {
+            valid_for: self.rhythm.ttl,
+            stop,
+        })
+    }
+
+    /// Gives back leases that a worker has seen and, for the second beat, does not list.
+    async fn release_missing(
+        &self,
+        session: SessionId,
+        missing: BTreeSet<(ShardKey, Token)>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let twice: Vec<(ShardKey, Token)> = {
+            let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = all.remove(&session).unwrap_or_default();
+            let twice = missing.intersection(&before).copied().collect();
+            if !missing.is_empty() {
+                all.insert(session, missing);
+            }
+            twice
+        };
+        if twice.is_empty() {
+            return Ok(());
+        }
+        let released = twice.into_iter().map(|(key, token)| Report {
+            key,
+            token,
+            ending: Ending::Released,
+            digest: "not-running".to_owned(),
+            failure: None,
+            progress: None,
+            plan: None,
+        });
+        let actor = self.coordinator.actor();
+        for verdict in self.report(&actor, released.collect(), now).await {
+            tracing::warn!(%session, ?verdict, "SC4002: a worker does not run what it was granted; the shard waits again");
+        }
+        Ok(())
+    }
+
+    /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
+    pub async fn report(
+        &self,
+        actor: &str,
+        reports: Vec<Report>,
+        now: Timestamp,
+    ) -> Vec<ReportVerdict> {
+        let n = reports.len();
+        if n == 0 {
+            return Vec::new();
+        }
+        match self.try_report(actor, reports, now).await {
+            Ok(verdicts) => verdicts,
+            Err(error) => {
+                tracing::warn!(%error, "reports could not be stored; their workers will report again");
+                vec![ReportVerdict::RetryLater; n]
+            }
+        }
+    }
+
+    async fn try_report(
+        &self,
+        actor: &str,
+        reports: Vec<Report>,
+        now: Timestamp,
+    ) -> Result<Vec<ReportVerdict>, Error> {
+        let store = &*self.context.store;
+        // A plain success depends on nothing but its token: no facts to read.
+        let plain = |r: &Report| r.ending == Ending::Succeeded && !r.key.no.is_plan();
+        let keys: Vec<ShardKey> = reports
+            .iter()
+            .filter(|r| !plain(r))
+            .map(|r| r.key)
+            .collect();
+        let facts = if keys.is_empty() {
+            Vec::new()
+        } else {
+            store.get_shards(keys).await?
+        };
+        let facts: BTreeMap<ShardKey, ShardFacts> =
+            facts.into_iter().map(|f| (f.shard.key, f)).collect();
+        let mut items = Vec::with_capacity(reports.len());
+        for report in reports {
+            let item = if plain(&report) {
+                finish(report, Transition::SUCCESS, None)
+            } else {
+                self.decide(report, &facts, now).await?
+            };
+            items.push(item);
+        }
+        let verdicts = store
+            .finish_attempts(self.context.op(actor), items.clone())
+            .await?;
+        let answers = items
+            .iter()
+            .zip(verdicts)
+            .map(|(item, verdict)| answer(item, verdict));
+        Ok(answers.collect())
+    }
+
+    async fn decide(
+        &self,
+        mut report: Report,
+        facts: &BTreeMap<ShardKey, ShardFacts>,
+        now: Timestamp,
+    ) -> Result<Finish, Error> {
+        // The store's guard answers for what is not there or not current any more.
+        let refused = Transition {
+            to: ShardState::Failed,
+            ..Transition::SUCCESS
+        };
+        let Some(found) = facts.get(&report.key) else {
+            return Ok(finish(report, refused, None));
+        };
+        let store = &*self.context.store;
+        let document = self
+            .documents
+            .get(store, found.run.job, found.run.revision)
+            .await?;
+        let mut expand = None;
+        if report.ending == Ending::Succeeded {
+            match report.plan.take() {
+                Some(Plan::Extremes(keys)) => match document.cut_extremes(keys) {
+                    Ok(shards) => expand = Some(shards),
+                    Err(message) => {
+                        report.ending = Ending::FailedForGood;
+                        report.failure = Some(Failure {
+                            code: "plan".to_owned(),
+                            message,
+                        });
+                    }
+                },
+                Some(Plan::Items(_)) | None => {
+                    report.ending = Ending::FailedForGood;
+                    let message = "SC1026: the plan step answered with no bounds".to_owned();
+                    report.failure = Some(Failure {
+                        code: "plan".to_owned(),
+                        message,
+                    });
+                }
+            }
+        }
+        let shard = &found.shard;
+        let facts = Facts {
+            key: shard.key,
+            state: shard.state,
+            token: shard.token,
+            used: shard.used,
+            stop: found.run.stop.map(|(cause, _)| cause),
+        };
+        let policy = document.retry_policy();
+        let decided = on_end(&facts, report.token, report.ending, &policy, now);
+        let transition = decided.unwrap_or_else(|refusal| {
+            if let Refused::Unknown { .. } = refusal {
+                tracing::error!(shard = %report.key, %refusal, "a worker holds a token that this store has not granted");
+            }
+            refused
+        });
+        Ok(finish(report, transition, expand))
+    }
+
+    /// Takes checkpoints and progress; one verdict each, in order.
+    ///
+    /// # Errors
+    /// As the store; nothing was stored, and the worker's next report brings it again.
+    pub async fn checkpoint(
+        &self,
+        actor: &str,
+        items: Vec<SaveCheckpoint>,
+    ) -> Result<Vec<CheckpointVerdict>, Error> {
+        self.context
+            .store
+            .save_checkpoints(self.context.op(actor), items)
+            .await
+    }
+
+    /// The worker takes no more work.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn draining(&self, session: SessionId) -> Result<(), Error> {
+        self.context.store.drain_session(session).await
+    }
+
+    /// The worker has left in good order: with nothing held, its session ends now.
+    ///
+    /// # Errors
+    /// As the store; the session then ends by expiry.
+    pub async fn goodbye(&self, actor: &str, session: SessionId) -> Result<(), Error> {
+        let store = &*self.context.store;
+        let draining = store
+            .get_session(session)
+            .await?
+            .is_some_and(|s| s.draining);
+        if draining && store.list_leases(session).await?.is_empty() {
+            let op = self.context.op(actor);
+            store
+                .end_session(op, None, session, "drained".to_owned())
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+fn check(hello: &Hello) -> Option<HelloAnswer> {
+    let refuse = |message: String| {
+        Some(HelloAnswer::Refused {
+            code: "bad-hello",
+            message,
+        })
+    };
+    if hello.slots == 0 || hello.slots > MAX_SLOTS {
+        let slots = hello.slots;
+        return refuse(format!(
+            "SC4003: {slots} slots; a worker has 1 to {MAX_SLOTS}"
+        ));
+    }
+    if hello.worker.uid.is_empty() || hello.worker.incarnation.is_empty() {
+        return refuse("SC4004: a worker needs a uid and an incarnation".to_owned());
+    }
+    None
+}
+
+fn stop_reason(cause: StopCause) -> StopReason {
+    match cause {
+        StopCause::Cancel => StopReason::CancelRequested,
+        StopCause::Deadline | StopCause::Fatal => StopReason::RunStopped,
+    }
+}
+
+fn finish(
+    report: Report,
+    transition: Transition,
+    expand: Option<Vec<sichen_core::layout::Descriptor>>,
+) -> Finish {
+    Finish {
+        key: report.key,
+        token: report.token,
+        transition,
+        digest: report.digest,
+        progress: report.progress,
+        failure: report.failure,
+        expand,
+    }
+}
+
+fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
+    match verdict {
+        FinishVerdict::Accepted(_) => ReportVerdict::Accepted,
+        FinishVerdict::Duplicate => ReportVerdict::Duplicate,
+        FinishVerdict::Contradicts => ReportVerdict::Contradicts,
+        FinishVerdict::Stale { current } => ReportVerdict::Stale {
+            detail: format!(
+                "SC2001: token {} is stale; shard {} is at token {current}",
+                item.token, item.key
+            ),
+        },
+        FinishVerdict::NotRunning => ReportVerdict::Stale {
+            detail: format!(
+                "SC2002: no attempt of shard {} runs under {}",
+                item.key, item.token
+            ),
+        },
+        FinishVerdict::Missing => ReportVerdict::Stale {
+            detail: format!("SC2004: there is no shard {}", item.key),
+        },
+    }
+}
+
+/// Whether a session is live at `now`; for edges that show it.
+#[must_use]
+pub fn is_live(session: &sichen_core::model::Session, now: Timestamp) -> bool {
+    session.ended.is_none() && !has_expired(session.expires_at, now)
+}

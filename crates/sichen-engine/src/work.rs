@@ -1,0 +1,42 @@
+//! What a worker is told about the shard it is granted.
+//!
+//! # Not here
+//! The wire form (`sichen-server`).
+
+use std::sync::Arc;
+
+use sichen_core::document::{Document, RunSpec};
+use sichen_core::ids::{Token, fence_key};
+use sichen_core::model::{Run, Shard};
+
+/// A grant, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// The shard with its new token.
+    pub shard: Shard,
+    /// Number of the grant within its session.
+    pub grant_seq: u64,
+    /// The run it is a part of.
+    pub run: Arc<Run>,
+    /// The revision's document.
+    pub document: Arc<Document>,
+    /// Earlier attempts of the shard of which nobody knows how far they came, oldest first.
+    pub unknown_outcomes: Vec<(u32, Token)>,
+}
+
+impl Work {
+    /// The key of the shard's fence in the user's database.
+    #[must_use]
+    pub fn fence_key(&self) -> String {
+        fence_key(self.run.job, &self.run.occasion, self.shard.key.no)
+    }
+
+    /// The process to start, if the job is one.
+    #[must_use]
+    pub fn process(&self) -> Option<&sichen_core::document::ProcessSpec> {
+        match &self.document.spec.run {
+            RunSpec::Process(process) => Some(process),
+            RunSpec::Handler(_) => None,
+        }
+    }
+}
