@@ -261,7 +261,7 @@ impl Running {
         outage: Arc<AtomicBool>,
         period: Duration,
         hint: Option<Hint>,
-        step: impl Fn(Timestamp) -> F + Send + 'static,
+        step: impl Fn(Timestamp) -> F + Send + Sync + 'static,
     ) where
         F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
     {
@@ -323,7 +323,7 @@ impl Running {
 
 async fn one_step<F>(
     engine: &Engine,
-    step: &(impl Fn(Timestamp) -> F + Send),
+    step: &(impl Fn(Timestamp) -> F + Send + Sync),
 ) -> Result<Option<Duration>, Error>
 where
     F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
