@@ -1,38 +1,66 @@
-//! Everything around the build that takes more than one command.
+//! Everything about this workspace that is more than one command: `cargo xtask --help`.
+//!
+//! # Not here
+//! Anything the product needs at run time. xtask may print, exit and read the clock; nothing
+//! depends on it.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod codegen;
+mod stage;
+mod test;
+mod tidy;
+mod workspace;
 
-use std::path::{Path, PathBuf};
-
-use clap::{Parser, Subcommand};
-
-#[derive(Parser)]
-#[command(name = "xtask")]
+#[derive(Debug, Parser)]
+#[command(
+    name = "xtask",
+    about = "Checks, tests and generated files of the Sichen workspace"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
-    /// Generate the protocol code from the .proto files
+    /// Check the house rules that the compiler can't see
+    Tidy,
+    /// Build what the tests need, run every test, and close with what was and was not tested
+    Test(test::Options),
+    /// Regenerate the checked-in generated code
     Codegen {
-        /// Change nothing; fail if the committed code is not fresh
+        /// Change nothing; fail when a file is out of date
         #[arg(long)]
         check: bool,
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
-        Command::Codegen { check } => codegen::run(&root(), check),
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-/// The workspace's root directory.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask sits in the workspace")
-        .to_owned()
+fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Tidy => tidy::run(subcommands()),
+        Command::Test(options) => test::run(&options),
+        Command::Codegen { check } => codegen::run(&workspace::root(), check),
+    }
+}
+
+/// The names that `cargo xtask NAME` accepts; tidy holds the documents to them.
+fn subcommands() -> Vec<String> {
+    Cli::command()
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect()
 }

@@ -1,0 +1,221 @@
+//! The README's test command: sets up what the tests need, runs all of them, and closes with what
+//! was tested, how long each stage took, and what was left out.
+//!
+//! # Invariants
+//! - Works in a fresh clone with Rust alone; `cargo nextest` is used when it is there.
+//! - Nothing is left out in silence: `--without` says so in the last lines, and fails when `CI` is
+//!   `true`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::stage::{self, Outcome};
+use crate::workspace;
+
+/// A part of the tests that can be left out by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Tests that start the built binary as real processes (the `sichen` crate's `tests/it`)
+    Process,
+    /// The simulated cluster and the protocol model (`sichen-sim`)
+    Sim,
+    /// The examples in the public documentation
+    Doc,
+}
+
+impl Part {
+    fn untested(self) -> &'static str {
+        match self {
+            Part::Process => "real processes: kill, freeze, restart, the demo end to end",
+            Part::Sim => "the simulated cluster and the protocol model",
+            Part::Doc => "the examples in the public documentation",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Leave a part out; the closing lines say what was not tested. Refused when CI=true
+    #[arg(long, value_name = "PART")]
+    without: Vec<Part>,
+    /// Run only tests whose name contains one of these
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+/// Runs the tests.
+///
+/// # Errors
+/// When a stage fails, and when a part is left out although `CI` is `true`.
+pub fn run(options: &Options) -> Result<()> {
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    refuse_gaps(&options.without, in_ci)?;
+    let nextest = workspace::has_cargo_subcommand("nextest");
+    let mut done = vec![stage::run("build", build())?];
+    if done[0].ok {
+        let binary = binary_path()?;
+        done.push(stage::run("tests", tests(options, nextest, &binary))?);
+        if !options.without.contains(&Part::Doc) && options.filters.is_empty() {
+            done.push(stage::run("doc", doc_tests(&binary))?);
+        }
+    }
+    close(&done, options, nextest)
+}
+
+fn refuse_gaps(without: &[Part], in_ci: bool) -> Result<()> {
+    if in_ci && let Some(part) = without.first() {
+        bail!(
+            "CI=true and `--without {}`: CI tests everything; not tested would be {}",
+            name(*part),
+            part.untested()
+        );
+    }
+    Ok(())
+}
+
+/// Binaries first: the process tests start `sichen` by path.
+fn build() -> Command {
+    cargo(&["build", "--workspace", "--bins", "--tests"])
+}
+
+fn tests(options: &Options, nextest: bool, binary: &PathBuf) -> Command {
+    let mut command = if nextest {
+        cargo(&[
+            "nextest",
+            "run",
+            "--workspace",
+            "--no-fail-fast",
+            "--no-tests",
+            "pass",
+        ])
+    } else {
+        cargo(&[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--no-fail-fast",
+        ])
+    };
+    command.env("SICHEN_BIN", binary);
+    if options.without.contains(&Part::Sim) {
+        command.args(["--exclude", "sichen-sim"]);
+    }
+    if options.without.contains(&Part::Process) {
+        command.args(["--exclude", "sichen"]);
+    }
+    // cargo test takes one filter, nextest many; several cargo test filters go to the harness.
+    if nextest {
+        command.args(&options.filters);
+    } else if !options.filters.is_empty() {
+        command.arg("--").args(&options.filters);
+    }
+    command
+}
+
+fn doc_tests(binary: &PathBuf) -> Command {
+    let mut command = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+    command.env("SICHEN_BIN", binary);
+    command
+}
+
+fn close(done: &[Outcome], options: &Options, nextest: bool) -> Result<()> {
+    println!("\n== closing");
+    for outcome in done {
+        for line in &outcome.closing {
+            println!("{line}");
+        }
+    }
+    for outcome in done {
+        let verdict = if outcome.ok { "ok" } else { "FAILED" };
+        println!(
+            "{:<8} {verdict:<6} {:>7.1} s",
+            outcome.name,
+            outcome.took.as_secs_f64()
+        );
+    }
+    println!(
+        "runner: {}",
+        if nextest {
+            "cargo nextest"
+        } else {
+            "cargo test (no cargo-nextest)"
+        }
+    );
+    for part in &options.without {
+        println!(
+            "NOT tested (--without {}): {}",
+            name(*part),
+            part.untested()
+        );
+    }
+    if !options.filters.is_empty() {
+        println!(
+            "NOT tested: everything that does not match {}",
+            options.filters.join(", ")
+        );
+    }
+    let failed: Vec<&str> = done.iter().filter(|o| !o.ok).map(|o| o.name).collect();
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    println!("all tests passed");
+    Ok(())
+}
+
+/// Where `build` put the `sichen` binary.
+fn binary_path() -> Result<PathBuf> {
+    let metadata = workspace::metadata()?;
+    let target = metadata["target_directory"]
+        .as_str()
+        .context("no target directory")?;
+    let path = PathBuf::from(target)
+        .join("debug")
+        .join(format!("sichen{}", std::env::consts::EXE_SUFFIX));
+    if !path.is_file() {
+        bail!("the build left no {}", path.display());
+    }
+    Ok(path)
+}
+
+fn name(part: Part) -> String {
+    part.to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(workspace::cargo());
+    command.args(args).current_dir(workspace::root());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaving_a_part_out_fails_in_ci_and_names_what_is_untested() {
+        let refused = refuse_gaps(&[Part::Process], true).unwrap_err().to_string();
+        assert!(refused.contains("--without process") && refused.contains("real processes"));
+        assert!(refuse_gaps(&[Part::Process], false).is_ok());
+        assert!(refuse_gaps(&[], true).is_ok());
+    }
+
+    #[test]
+    fn closing_lines_of_both_runners_are_recognised() {
+        for line in [
+            "     Summary [   0.012s] 3 tests run: 3 passed, 0 skipped",
+            "        FAIL [   0.004s] xtask tidy::tests::x",
+            "test result: ok. 3 passed; 0 failed",
+            "test tidy::tests::x ... FAILED",
+        ] {
+            assert!(stage::closes(line), "{line}");
+        }
+        assert!(!stage::closes("test tidy::tests::x ... ok"));
+    }
+}
