@@ -1,1 +1,3 @@
+//! The `sichen` binary: command line, configuration, roles.
+
 fn main() {}
