@@ -1,1 +1,3 @@
+//! Placeholder until the SDK lands; see `fence`.
 
+pub mod fence;
