@@ -1,3 +1,7 @@
-//! Placeholder until the SDK lands; see `fence`.
+//! Write workers for Sichen.
+//!
+//! # Not here
+//! Runners for processes (the worker crate).
 
 pub mod fence;
+pub mod session;

@@ -1,0 +1,643 @@
+//! The worker's side of the session protocol, as a pure state machine.
+//!
+//! [`Session::handle`] takes one [`Input`] and the boot time and returns the [`Output`]s, in the
+//! order in which they are to be done. It does no I/O, reads no clock and draws no randomness
+//! (jitter comes with the input), so the same inputs give the same outputs in production, in
+//! tests and in the simulator. Whoever drives it
+//!
+//! - calls [`Session::start`] once and does what it says;
+//! - feeds every event in, one at a time, and a [`Input::Tick`] no later than
+//!   [`Session::next_wake`];
+//! - after [`Input::Disconnected`] delivers nothing more from the old stream;
+//! - answers each [`Output::Journal`] that is a start or a finish with [`Input::Journaled`];
+//! - answers each [`Output::StartAttempt`] with exactly one [`Input::HandlerFinished`], *after* the
+//!   attempt's whole process tree is gone.
+//!
+//! # Invariants
+//! - At [`Session::valid_until`] nothing runs: the attempts are told to stop early enough that
+//!   their grace has passed by then (self-fencing). The moment is counted from the *sending* of
+//!   the last beat that was answered, on `CLOCK_BOOTTIME`, less 10 % and 500 ms.
+//! - A session that ran out or was declared lost is never used again: all work is stopped first,
+//!   and only then a new session is asked for.
+//! - A result is in the journal before it is reported, and is reported until the verdict is
+//!   definite. (A journal that can't be written makes the worker degraded: it still reports what
+//!   it has, and takes no more work.)
+//! - A lease is started at most once, and never more attempts run than there are slots.
+//!
+//! # Not here
+//! The stream and its reconnection (`worker`), the journal file (`journal`), running handlers.
+
+mod attempts;
+mod link;
+mod reports;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sichen_proto::v1;
+use v1::server_message::Message as FromServer;
+use v1::worker_message::Message as ToServer;
+
+use attempts::Attempt;
+use link::{Link, Live};
+use reports::Report;
+
+/// An instant on `CLOCK_BOOTTIME`, in milliseconds. It goes on while the machine is suspended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Boot(pub u64);
+
+impl Boot {
+    /// This instant and `ms` milliseconds; stays at the far end instead of overflowing.
+    #[must_use]
+    pub fn plus(self, ms: u64) -> Boot {
+        Boot(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to here, 0 if it is not earlier.
+    #[must_use]
+    pub fn since(self, earlier: Boot) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// One grant of one shard; the key of everything that concerns an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lease {
+    /// The run.
+    pub run_id: u64,
+    /// The shard's number in it; -1 is the plan step.
+    pub no: i32,
+    /// The fencing token.
+    pub token: u64,
+}
+
+impl Lease {
+    /// From a message; `None` if the shard is missing or the token is 0.
+    #[must_use]
+    pub fn from_wire(shard: Option<v1::ShardRef>, token: u64) -> Option<Lease> {
+        let shard = shard?;
+        (token != 0).then_some(Lease {
+            run_id: shard.run_id,
+            no: shard.no,
+            token,
+        })
+    }
+
+    /// The shard, for a message.
+    #[must_use]
+    pub fn shard(self) -> v1::ShardRef {
+        v1::ShardRef {
+            run_id: self.run_id,
+            no: self.no,
+        }
+    }
+
+    fn same_shard(self, other: Lease) -> bool {
+        (self.run_id, self.no) == (other.run_id, other.no)
+    }
+}
+
+impl std::fmt::Display for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "run {} shard {} token {}",
+            self.run_id, self.no, self.token
+        )
+    }
+}
+
+/// Who the worker is and what it offers; fixed for the life of the process.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// For people; not an identity.
+    pub name: String,
+    /// Kept in the data directory.
+    pub uid: String,
+    /// The machine's boot id.
+    pub boot_id: String,
+    /// A UUID of this process start.
+    pub incarnation: String,
+    /// The pool that the worker serves.
+    pub pool: String,
+    /// Attempts run at once, at least 1.
+    pub slots: u32,
+    /// Handlers offered.
+    pub handlers: BTreeSet<String>,
+    /// For placement.
+    pub labels: BTreeMap<String, String>,
+    /// Version, for people.
+    pub build: String,
+}
+
+/// What the journal of an earlier incarnation holds and the server has not acknowledged.
+#[derive(Clone, Debug)]
+pub enum Recovered {
+    /// The attempt ended; its report may not have arrived.
+    Finished(v1::Finish),
+    /// The attempt was running when its process died, and is proved dead.
+    RunningDead {
+        /// Which.
+        lease: Lease,
+        /// The newest checkpoint written down.
+        checkpoint: Option<v1::Checkpoint>,
+    },
+}
+
+/// How a handler came to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// It returned a result: JSON, at most [`MAX_RESULT_BYTES`].
+    Succeeded {
+        /// The result, empty if none.
+        result: Vec<u8>,
+        /// What the plan step found.
+        plan: Option<v1::PlanResult>,
+    },
+    /// It failed of itself.
+    Failed(v1::AttemptError),
+    /// It was stopped, as asked by [`Output::StopAttempt`].
+    Stopped,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A stream is open.
+    Connected,
+    /// The stream broke, or could not be opened. `jitter` (0..=1000) spreads reconnects.
+    Disconnected {
+        /// Thousandths of the spread.
+        jitter: u16,
+    },
+    /// A message arrived on the open stream.
+    Server(FromServer),
+    /// Time passed.
+    Tick,
+    /// A start or a finish was written to the journal, or could not be.
+    Journaled {
+        /// Which.
+        lease: Lease,
+        /// What.
+        entry: Entry,
+        /// Whether it is durable.
+        ok: bool,
+    },
+    /// The journal can be written again, or can't.
+    JournalHealthy(bool),
+    /// The handler says how far it has come. `seq` rises from 1 within the attempt.
+    HandlerCheckpoint {
+        /// Which.
+        lease: Lease,
+        /// The position and counters.
+        checkpoint: v1::Checkpoint,
+        /// Send it now, whatever the rate limit says.
+        flush: bool,
+    },
+    /// The handler says what it counts or waits on, without a checkpoint. Travels with the beat.
+    HandlerCounters {
+        /// Which.
+        lease: Lease,
+        /// The counters.
+        counters: v1::Counters,
+    },
+    /// The attempt is over, its process tree is gone.
+    HandlerFinished {
+        /// Which.
+        lease: Lease,
+        /// How.
+        ended: Ended,
+    },
+    /// The attempt was told to stop, its grace has passed, and it still lives.
+    AttemptStuck(Lease),
+    /// Take no more work, finish or release what runs within `grace_ms`, then exit.
+    Drain {
+        /// For the running attempts, in all.
+        grace_ms: u64,
+    },
+}
+
+/// Which of an attempt's two records the journal has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// That it starts.
+    Start,
+    /// How it ended.
+    Finish,
+}
+
+/// What is to be written to the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JournalOp {
+    /// The attempt is about to start. Needs no fsync: losing it takes a crash of the machine, and
+    /// that changes the boot id, which proves the attempt dead.
+    Start {
+        /// Which.
+        lease: Lease,
+        /// The handler that will run.
+        handler: String,
+    },
+    /// Newest checkpoint of a running attempt. Needs no fsync.
+    Checkpoint {
+        /// Which.
+        lease: Lease,
+        /// The checkpoint.
+        checkpoint: v1::Checkpoint,
+    },
+    /// The attempt's end; durable before it is answered.
+    Finish(Box<v1::Finish>),
+    /// The server has decided, or the entry can no longer count. Needs no fsync.
+    Forget {
+        /// Which.
+        lease: Lease,
+        /// Why, for the log.
+        why: &'static str,
+    },
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send on the open stream.
+    Send(ToServer),
+    /// Drop the stream, without feeding [`Input::Disconnected`] for it.
+    CloseStream,
+    /// Open a stream after so long, to the address if one is named.
+    Reconnect {
+        /// Wait before dialling.
+        after_ms: u64,
+        /// A server to prefer.
+        address: Option<String>,
+    },
+    /// Run the handler.
+    StartAttempt(Box<v1::Grant>),
+    /// Ask the attempt to stop, and kill it when the grace has passed. A later one for the same
+    /// lease can only shorten the grace.
+    StopAttempt {
+        /// Which.
+        lease: Lease,
+        /// Why.
+        reason: v1::Reason,
+        /// From asking to killing.
+        grace_ms: u64,
+    },
+    /// The server has decided on a checkpoint.
+    CheckpointVerdict {
+        /// Which attempt.
+        lease: Lease,
+        /// Up to which checkpoint.
+        seq: u64,
+        /// How.
+        verdict: v1::Verdict,
+    },
+    /// Write to the journal.
+    Journal(JournalOp),
+    /// Worth a line in the log.
+    Note(Note),
+    /// Leave the process. Nothing is output after it.
+    Exit(ExitReason),
+}
+
+/// An event for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A new session was granted.
+    Registered {
+        /// Its id.
+        session_id: u64,
+    },
+    /// The old session goes on over a new stream.
+    Resumed {
+        /// Its id.
+        session_id: u64,
+    },
+    /// The session ended: declared lost by the server, or run out by our own clock.
+    SessionLost {
+        /// What ended it.
+        why: String,
+        /// Attempts that had to be stopped.
+        stopped: usize,
+    },
+    /// A report was dropped for good.
+    Dropped {
+        /// Which.
+        lease: Lease,
+        /// Why.
+        why: String,
+    },
+    /// A grant was given back.
+    Rejected {
+        /// Which.
+        lease: Lease,
+        /// Why.
+        reason: v1::Reason,
+    },
+    /// The server sent what makes no sense.
+    BadMessage(&'static str),
+    /// An attempt does not die.
+    Stuck(Lease),
+}
+
+/// Why the process is to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExitReason {
+    /// Drained as asked. `unreported` results wait in the journal for the next start.
+    Drained {
+        /// Results without a verdict.
+        unreported: usize,
+    },
+    /// A newer process of the same worker has registered.
+    Superseded,
+    /// The server does not take this worker at all.
+    Refused {
+        /// The server's code.
+        code: String,
+        /// The server's words.
+        message: String,
+    },
+    /// The session is over and an attempt can't be stopped: only the end of the process stops it.
+    Stuck(Lease),
+}
+
+/// Largest result of a handler, in bytes.
+pub const MAX_RESULT_BYTES: usize = 256 * 1024;
+/// Largest position of a checkpoint, in bytes.
+pub const MAX_POSITION_BYTES: usize = 64 * 1024;
+/// Longest error message, in bytes; longer ones are cut.
+pub const MAX_ERROR_BYTES: usize = 4 * 1024;
+/// A shard's checkpoints are sent at most this often, the newest wins.
+pub const CHECKPOINT_EVERY_MS: u64 = 1_000;
+/// Unreported results beyond this many bytes make the worker refuse grants.
+pub const MAX_BACKLOG_BYTES: usize = 8 * 1024 * 1024;
+/// Grace where the server names none.
+pub const DEFAULT_GRACE_MS: u64 = 10_000;
+
+/// The state machine. See the module.
+#[derive(Debug)]
+pub struct Session {
+    identity: Identity,
+    link: Link,
+    /// Streams that failed since the last welcome.
+    failures: u32,
+    /// Hellos sent that asked for a new session.
+    registration: u64,
+    ever_welcomed: bool,
+    live: Option<Live>,
+    attempts: BTreeMap<Lease, Attempt>,
+    /// Ended attempts whose verdict is open.
+    reports: BTreeMap<Lease, Report>,
+    /// Attempts that ended with their session: told to the server in the next Hello.
+    dead: BTreeMap<Lease, Option<v1::Checkpoint>>,
+    degraded: bool,
+    drain: Option<Drain>,
+    /// Set once the process is to leave as soon as nothing runs.
+    leaving: Option<ExitReason>,
+    exited: bool,
+    out: Vec<Output>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Drain {
+    stop_at: Boot,
+    exit_by: Boot,
+    stopped: bool,
+}
+
+impl Session {
+    /// A worker that has just started, with what its journal holds.
+    #[must_use]
+    pub fn new(identity: Identity, recovered: Vec<Recovered>) -> Session {
+        let mut reports = BTreeMap::new();
+        let mut dead = BTreeMap::new();
+        for entry in recovered {
+            match entry {
+                Recovered::Finished(finish) => {
+                    if let Some(lease) = Lease::from_wire(finish.shard, finish.token) {
+                        reports.insert(lease, Report::recovered(finish));
+                    }
+                }
+                Recovered::RunningDead { lease, checkpoint } => {
+                    dead.insert(lease, checkpoint);
+                }
+            }
+        }
+        Session {
+            identity,
+            link: Link::Down,
+            failures: 0,
+            registration: 0,
+            ever_welcomed: false,
+            live: None,
+            attempts: BTreeMap::new(),
+            reports,
+            dead,
+            degraded: false,
+            drain: None,
+            leaving: None,
+            exited: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// The first thing to do: dial.
+    #[must_use]
+    pub fn start(&mut self) -> Vec<Output> {
+        self.out.push(Output::Reconnect {
+            after_ms: 0,
+            address: None,
+        });
+        std::mem::take(&mut self.out)
+    }
+
+    /// Takes one event at the boot time `now` and says what is to be done.
+    ///
+    /// `now` never goes back from one call to the next.
+    #[must_use]
+    pub fn handle(&mut self, input: Input, now: Boot) -> Vec<Output> {
+        if self.exited {
+            return Vec::new();
+        }
+        // A machine that slept through its deadline must not first act on what came meanwhile; only
+        // an answered beat can still show that the session was renewed in time.
+        if !matches!(input, Input::Server(FromServer::BeatAck(_))) {
+            self.check_fence(now);
+        }
+        match input {
+            Input::Connected => self.on_connected(now),
+            Input::Disconnected { jitter } => self.on_disconnected(jitter, now),
+            Input::Server(message) => self.on_server(message, now),
+            Input::Tick => {}
+            Input::Journaled {
+                lease,
+                entry: Entry::Start,
+                ok,
+            } => {
+                self.on_start_journaled(lease, ok, now);
+            }
+            Input::Journaled {
+                lease,
+                entry: Entry::Finish,
+                ok,
+            } => {
+                self.on_finish_journaled(lease, ok, now);
+            }
+            Input::JournalHealthy(healthy) => self.degraded = !healthy,
+            Input::HandlerCheckpoint {
+                lease,
+                checkpoint,
+                flush,
+            } => {
+                self.on_checkpoint(lease, checkpoint, flush, now);
+            }
+            Input::HandlerCounters { lease, counters } => self.on_counters(lease, counters),
+            Input::HandlerFinished { lease, ended } => self.on_finished(lease, ended, now),
+            Input::AttemptStuck(lease) => self.on_stuck(lease),
+            Input::Drain { grace_ms } => self.on_drain(grace_ms, now),
+        }
+        self.advance(now);
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the next [`Input::Tick`] is due at the latest; `None` while only events matter.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Boot> {
+        let mut wakes: Vec<Option<Boot>> = vec![self.link_wake(), self.attempts_wake()];
+        if matches!(self.link, Link::Up) {
+            wakes.push(self.reports_wake());
+        }
+        if let Some(drain) = self.drain {
+            wakes.push(Some(if drain.stopped {
+                drain.exit_by
+            } else {
+                drain.stop_at
+            }));
+        }
+        wakes.into_iter().flatten().min()
+    }
+
+    /// Until when the server can't have given this worker's shards to another; `None` without a
+    /// session. Nothing runs from then on.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Boot> {
+        self.live.as_ref().map(|live| live.valid_until)
+    }
+
+    /// The session, if there is one.
+    #[must_use]
+    pub fn session_id(&self) -> Option<u64> {
+        self.live.as_ref().map(|live| live.id)
+    }
+
+    /// Attempts that hold a slot: starting, running or being stopped.
+    pub fn running(&self) -> impl Iterator<Item = Lease> + '_ {
+        self.attempts.keys().copied()
+    }
+
+    /// Ended attempts without a definite verdict.
+    pub fn unreported(&self) -> impl Iterator<Item = Lease> + '_ {
+        self.reports.keys().copied()
+    }
+
+    fn on_server(&mut self, message: FromServer, now: Boot) {
+        match message {
+            FromServer::Welcome(welcome) => self.on_welcome(welcome, now),
+            FromServer::BeatAck(ack) => self.on_beat_ack(ack, now),
+            FromServer::Grant(grant) => self.on_grant(grant, now),
+            FromServer::FinishAck(ack) => self.on_finish_ack(ack, now),
+            FromServer::CheckpointAck(ack) => self.on_checkpoint_ack(ack, now),
+            FromServer::Cancel(cancel) => self.on_cancel(cancel, now),
+            FromServer::SessionLost(lost) => {
+                self.lose_session(format!("the server says: {}", lost.reason), 0, now);
+                self.redial(None);
+            }
+            FromServer::Superseded(_) => {
+                self.stop_all(v1::Reason::StaleToken, 0, now);
+                self.live = None;
+                self.leaving = Some(ExitReason::Superseded);
+            }
+            FromServer::Moved(moved) => {
+                let address = (!moved.address.is_empty()).then_some(moved.address);
+                self.redial(address);
+            }
+            FromServer::Refused(refused) => self.on_refused(refused),
+        }
+    }
+
+    fn on_drain(&mut self, grace_ms: u64, now: Boot) {
+        // The last part of the grace is for stopping; the rest for finishing.
+        let stop_at = now.plus(grace_ms - grace_ms / 4);
+        let exit_by = now.plus(grace_ms.saturating_add(5_000));
+        let first = self.drain.is_none();
+        let earlier = self.drain.map_or(stop_at, |old| old.stop_at.min(stop_at));
+        let exit_by = self.drain.map_or(exit_by, |old| old.exit_by.min(exit_by));
+        let stopped = self.drain.is_some_and(|old| old.stopped);
+        self.drain = Some(Drain {
+            stop_at: earlier,
+            exit_by,
+            stopped,
+        });
+        if first && matches!(self.link, Link::Up) {
+            self.send(ToServer::Draining(v1::Draining {}));
+        }
+    }
+
+    /// Everything that follows from the time and the state rather than from the one event.
+    fn advance(&mut self, now: Boot) {
+        self.check_fence(now);
+        self.start_waiting();
+        self.time_out_attempts(now);
+        self.advance_drain(now);
+        self.advance_link(now);
+        if matches!(self.link, Link::Up) {
+            self.send_checkpoints(now);
+            self.send_reports(now);
+            self.send_beat(now);
+        }
+        if self.attempts.is_empty()
+            && let Some(reason) = self.leaving.take()
+        {
+            self.exit(reason);
+        }
+    }
+
+    fn advance_drain(&mut self, now: Boot) {
+        let Some(drain) = self.drain else { return };
+        if now >= drain.stop_at && !drain.stopped {
+            self.drain = Some(Drain {
+                stopped: true,
+                ..drain
+            });
+            let grace = drain.exit_by.since(drain.stop_at).saturating_sub(5_000);
+            self.stop_all(v1::Reason::Draining, grace, now);
+        }
+        let idle = self.attempts.is_empty() && self.reports.is_empty();
+        if idle || (now >= drain.exit_by && self.leaving.is_none()) {
+            self.leaving = None;
+            self.exit(ExitReason::Drained {
+                unreported: self.reports.len(),
+            });
+        }
+    }
+
+    fn exit(&mut self, reason: ExitReason) {
+        if !self.exited {
+            self.exited = true;
+            self.link = Link::Down;
+            self.out.push(Output::CloseStream);
+            self.out.push(Output::Exit(reason));
+        }
+    }
+
+    fn send(&mut self, message: ToServer) {
+        self.out.push(Output::Send(message));
+    }
+
+    fn note(&mut self, note: Note) {
+        self.out.push(Output::Note(note));
+    }
+
+    fn journal(&mut self, op: JournalOp) {
+        self.out.push(Output::Journal(op));
+    }
+}

@@ -1,0 +1,139 @@
+//! Ended attempts, until the server has decided about their reports.
+
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use sichen_proto::v1;
+use v1::worker_message::Message as ToServer;
+
+use super::{Boot, JournalOp, Lease, Note, Session};
+
+/// An unanswered report is sent again after this long, on a stream that looks alive.
+const ANSWER_WITHIN_MS: u64 = 10_000;
+const RETRY_FIRST_MS: u64 = 200;
+const RETRY_MAX_MS: u64 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) finish: v1::Finish,
+    /// The journal has answered, well or badly.
+    journaled: bool,
+    /// When to send it, again or for the first time.
+    due: Boot,
+    retries: u32,
+}
+
+impl Report {
+    pub(super) fn new(mut finish: v1::Finish) -> Report {
+        finish.digest = digest(&finish);
+        Report {
+            finish,
+            journaled: false,
+            due: Boot(0),
+            retries: 0,
+        }
+    }
+
+    pub(super) fn recovered(finish: v1::Finish) -> Report {
+        Report {
+            finish,
+            journaled: true,
+            due: Boot(0),
+            retries: 0,
+        }
+    }
+
+    pub(super) fn may_be_sent(&self) -> bool {
+        self.journaled
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.finish.encoded_len()
+    }
+}
+
+/// SHA-256 of what a report decides: outcome, error code and kind, result, plan. The same attempt
+/// reported twice gives the same digest, whatever its durations.
+fn digest(finish: &v1::Finish) -> Vec<u8> {
+    let essence = v1::Finish {
+        shard: finish.shard,
+        token: finish.token,
+        outcome: finish.outcome,
+        error: finish.error.clone().map(|error| v1::AttemptError {
+            message: String::new(),
+            ..error
+        }),
+        result: finish.result.clone(),
+        plan: finish.plan.clone(),
+        ..v1::Finish::default()
+    };
+    Sha256::digest(essence.encode_to_vec()).to_vec()
+}
+
+impl Session {
+    pub(super) fn on_finish_journaled(&mut self, lease: Lease, ok: bool, now: Boot) {
+        self.degraded = !ok;
+        if let Some(report) = self.reports.get_mut(&lease) {
+            // Not written: it is kept in memory, and reporting it now is the best that is left.
+            report.journaled = true;
+            report.due = now;
+        }
+    }
+
+    pub(super) fn send_reports(&mut self, now: Boot) {
+        let mut due = Vec::new();
+        for report in self.reports.values_mut() {
+            if report.journaled && now >= report.due {
+                report.due = now.plus(ANSWER_WITHIN_MS);
+                due.push(report.finish.clone());
+            }
+        }
+        for finish in due {
+            self.send(ToServer::Finish(finish));
+        }
+    }
+
+    pub(super) fn on_finish_ack(&mut self, ack: v1::FinishAck, now: Boot) {
+        let Some(lease) = Lease::from_wire(ack.shard, ack.token) else {
+            return;
+        };
+        let Some(report) = self.reports.get_mut(&lease) else {
+            return;
+        };
+        let why = match ack.verdict() {
+            v1::Verdict::Accepted => "accepted",
+            v1::Verdict::Duplicate => "accepted before",
+            v1::Verdict::Stale => "stale",
+            v1::Verdict::Conflict => "conflict",
+            v1::Verdict::RetryLater | v1::Verdict::Unspecified => {
+                let wait = (RETRY_FIRST_MS << report.retries.min(10)).min(RETRY_MAX_MS);
+                report.retries = report.retries.saturating_add(1);
+                report.due = now.plus(wait);
+                return;
+            }
+        };
+        if matches!(ack.verdict(), v1::Verdict::Stale | v1::Verdict::Conflict) {
+            self.note(Note::Dropped {
+                lease,
+                why: format!("{why}: {}", ack.detail),
+            });
+        }
+        self.reports.remove(&lease);
+        self.journal(JournalOp::Forget { lease, why });
+    }
+
+    /// After a new stream: answers to what was sent on the old one will not come.
+    pub(super) fn resend_all(&mut self) {
+        for report in self.reports.values_mut() {
+            report.due = Boot(0);
+        }
+        self.resend_checkpoints();
+    }
+
+    pub(super) fn reports_wake(&self) -> Option<Boot> {
+        self.reports
+            .values()
+            .filter(|report| report.journaled)
+            .map(|report| report.due)
+            .min()
+    }
+}

@@ -1,0 +1,977 @@
+//! Dialogues with the session, and properties over random ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sichen_proto::v1;
+use v1::server_message::Message as FromServer;
+use v1::worker_message::Message as ToServer;
+
+use super::*;
+
+const TTL: u64 = 15_000;
+const BEAT: u64 = 3_000;
+
+fn identity(slots: u32) -> Identity {
+    Identity {
+        name: "w".into(),
+        uid: "uid".into(),
+        boot_id: "boot".into(),
+        incarnation: "inc".into(),
+        pool: "default".into(),
+        slots,
+        handlers: BTreeSet::from(["work".to_owned()]),
+        labels: BTreeMap::new(),
+        build: "test".into(),
+    }
+}
+
+fn lease(no: i32, token: u64) -> Lease {
+    Lease {
+        run_id: 7,
+        no,
+        token,
+    }
+}
+
+fn grant(seq: u64, lease: Lease) -> v1::Grant {
+    v1::Grant {
+        grant_seq: seq,
+        shard: Some(lease.shard()),
+        token: lease.token,
+        attempt: 1,
+        handler: "work".into(),
+        grace_ms: 1_000,
+        ..v1::Grant::default()
+    }
+}
+
+fn welcome(session_id: u64) -> FromServer {
+    FromServer::Welcome(v1::Welcome {
+        session_id,
+        session_ttl_ms: TTL,
+        beat_ms: BEAT,
+        ..v1::Welcome::default()
+    })
+}
+
+fn ok() -> Ended {
+    Ended::Succeeded {
+        result: b"1".to_vec(),
+        plan: None,
+    }
+}
+
+fn ack(lease: Lease, verdict: v1::Verdict) -> FromServer {
+    FromServer::FinishAck(v1::FinishAck {
+        shard: Some(lease.shard()),
+        token: lease.token,
+        verdict: verdict.into(),
+        detail: String::new(),
+    })
+}
+
+/// A session, the time, and all that it has put out.
+struct Play {
+    session: Session,
+    now: Boot,
+    out: Vec<Output>,
+}
+
+impl Play {
+    fn new(slots: u32, recovered: Vec<Recovered>) -> Play {
+        let mut session = Session::new(identity(slots), recovered);
+        let out = session.start();
+        Play {
+            session,
+            now: Boot(1_000),
+            out,
+        }
+    }
+
+    /// Connected and welcomed as session 1.
+    fn up(slots: u32) -> Play {
+        let mut play = Play::new(slots, Vec::new());
+        play.feed(Input::Connected);
+        play.server(welcome(1));
+        play.out.clear();
+        play
+    }
+
+    /// Feeds one input and writes what it wants journaled, as a healthy journal would.
+    fn feed(&mut self, input: Input) -> Vec<Output> {
+        let mut new = self.session.handle(input, self.now);
+        let mut at = 0;
+        while at < new.len() {
+            let entry = match &new[at] {
+                Output::Journal(JournalOp::Start { lease, .. }) => Some((*lease, Entry::Start)),
+                Output::Journal(JournalOp::Finish(finish)) => Some((
+                    Lease::from_wire(finish.shard, finish.token).unwrap(),
+                    Entry::Finish,
+                )),
+                _ => None,
+            };
+            if let Some((lease, entry)) = entry {
+                new.extend(self.session.handle(
+                    Input::Journaled {
+                        lease,
+                        entry,
+                        ok: true,
+                    },
+                    self.now,
+                ));
+            }
+            at += 1;
+        }
+        self.out.extend(new.clone());
+        new
+    }
+
+    fn server(&mut self, message: FromServer) -> Vec<Output> {
+        self.feed(Input::Server(message))
+    }
+
+    /// Lets time pass to `ms` from here, ticking whenever the session wants it.
+    fn pass(&mut self, ms: u64) -> Vec<Output> {
+        let end = self.now.plus(ms);
+        let mut new = Vec::new();
+        for _ in 0..10_000 {
+            match self.session.next_wake() {
+                Some(at) if at <= end => self.now = self.now.max(at),
+                _ => break,
+            }
+            let out = self.feed(Input::Tick);
+            new.extend(out);
+        }
+        self.now = end;
+        new
+    }
+
+    fn beats(out: &[Output]) -> Vec<v1::Beat> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::Send(ToServer::Beat(beat)) => Some(beat.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn hellos(out: &[Output]) -> Vec<v1::Hello> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::Send(ToServer::Hello(hello)) => Some(hello.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn finishes(out: &[Output]) -> Vec<v1::Finish> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::Send(ToServer::Finish(finish)) => Some(finish.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn started(out: &[Output]) -> Vec<u64> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::StartAttempt(grant) => Some(grant.token),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn stopped(out: &[Output]) -> Vec<(u64, u64)> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::StopAttempt {
+                    lease, grace_ms, ..
+                } => Some((lease.token, *grace_ms)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn rejected(out: &[Output]) -> Vec<v1::Reason> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::Send(ToServer::Reject(reject)) => Some(reject.reason()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn exit(out: &[Output]) -> Option<ExitReason> {
+        out.iter().find_map(|output| match output {
+            Output::Exit(reason) => Some(reason.clone()),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn a_grant_is_journaled_then_accepted_then_started() {
+    let mut play = Play::up(1);
+    let out = play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let kinds: Vec<&str> = out
+        .iter()
+        .map(|output| match output {
+            Output::Journal(JournalOp::Start { .. }) => "journal",
+            Output::Send(ToServer::Accept(_)) => "accept",
+            Output::StartAttempt(_) => "start",
+            _ => "other",
+        })
+        .collect();
+    assert_eq!(kinds, ["journal", "accept", "start"]);
+}
+
+#[test]
+fn a_result_is_journaled_before_it_is_reported() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.session.handle(
+        Input::HandlerFinished {
+            lease: lease(0, 5),
+            ended: ok(),
+        },
+        play.now,
+    );
+    assert!(Play::finishes(&out).is_empty());
+    assert!(matches!(
+        out.first(),
+        Some(Output::Journal(JournalOp::Finish(_)))
+    ));
+    let out = play.feed(Input::Journaled {
+        lease: lease(0, 5),
+        entry: Entry::Finish,
+        ok: true,
+    });
+    assert_eq!(Play::finishes(&out).len(), 1);
+}
+
+#[test]
+fn a_report_is_sent_until_the_verdict_is_definite() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let first = Play::finishes(&play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    }));
+    play.server(ack(lease(0, 5), v1::Verdict::RetryLater));
+    let again = Play::finishes(&play.pass(500));
+    assert_eq!(again, first);
+    // The answer is lost with the stream: it is sent on the next one, with the same digest.
+    play.feed(Input::Disconnected { jitter: 0 });
+    play.feed(Input::Connected);
+    let resent = Play::finishes(&play.server(welcome(1)));
+    assert_eq!(resent, first);
+    play.server(ack(lease(0, 5), v1::Verdict::Duplicate));
+    assert_eq!(play.session.unreported().count(), 0);
+    assert!(matches!(
+        play.out.last(),
+        Some(Output::Journal(JournalOp::Forget { .. }))
+    ));
+}
+
+#[test]
+fn a_stale_report_is_dropped_with_a_reason() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    let out = play.server(ack(lease(0, 5), v1::Verdict::Stale));
+    assert!(
+        out.iter()
+            .any(|o| matches!(o, Output::Note(Note::Dropped { .. })))
+    );
+    assert_eq!(play.session.unreported().count(), 0);
+}
+
+#[test]
+fn an_ended_attempt_without_a_verdict_is_still_listed_as_held() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    let beats = Play::beats(&play.pass(BEAT));
+    assert_eq!(beats[0].running.len(), 1);
+    assert_eq!(beats[0].highest_grant_seen, 1);
+}
+
+#[test]
+fn more_grants_than_slots_are_given_back() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    assert_eq!(Play::rejected(&out), [v1::Reason::Full]);
+}
+
+#[test]
+fn an_unknown_handler_is_given_back() {
+    let mut play = Play::up(1);
+    let out = play.server(FromServer::Grant(v1::Grant {
+        handler: "other".into(),
+        ..grant(1, lease(0, 5))
+    }));
+    assert_eq!(Play::rejected(&out), [v1::Reason::NoHandler]);
+}
+
+#[test]
+fn nothing_runs_when_the_session_can_have_expired() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let valid_until = play.session.valid_until().unwrap();
+    // Counted from the Hello at 1,000: 15,000 less 10 % and 500 ms.
+    assert_eq!(valid_until, Boot(1_000 + TTL - TTL / 10 - 500));
+    play.feed(Input::Disconnected { jitter: 0 });
+    let out = play.pass(TTL);
+    let (token, grace) = Play::stopped(&out)[0];
+    assert_eq!(token, 5);
+    assert!(grace <= 2_000, "the grace ends with the session");
+    assert_eq!(play.session.session_id(), None);
+}
+
+#[test]
+fn an_answered_beat_renews_from_when_it_was_sent() {
+    let mut play = Play::up(1);
+    play.pass(BEAT);
+    let sent = Boot(1_000 + BEAT);
+    play.now = sent.plus(900);
+    play.server(FromServer::BeatAck(v1::BeatAck {
+        seq: 1,
+        session_valid_for_ms: TTL,
+        stop: vec![],
+    }));
+    assert_eq!(
+        play.session.valid_until(),
+        Some(sent.plus(TTL - TTL / 10 - 500))
+    );
+    // The same answer again, or one to no beat, renews nothing.
+    play.now = play.now.plus(1_000);
+    play.server(FromServer::BeatAck(v1::BeatAck {
+        seq: 1,
+        session_valid_for_ms: TTL,
+        stop: vec![],
+    }));
+    play.server(FromServer::BeatAck(v1::BeatAck {
+        seq: 9,
+        session_valid_for_ms: TTL,
+        stop: vec![],
+    }));
+    assert_eq!(
+        play.session.valid_until(),
+        Some(sent.plus(TTL - TTL / 10 - 500))
+    );
+}
+
+#[test]
+fn a_lost_session_is_followed_by_a_new_one_only_when_all_work_is_dead() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    let out = play.server(FromServer::SessionLost(v1::SessionLost {
+        reason: "expired".into(),
+    }));
+    assert_eq!(Play::stopped(&out), [(5, 0), (6, 0)]);
+    assert!(Play::hellos(&play.feed(Input::Connected)).is_empty());
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: Ended::Stopped,
+    });
+    let out = play.feed(Input::HandlerFinished {
+        lease: lease(1, 6),
+        ended: ok(),
+    });
+    let hello = Play::hellos(&out).remove(0);
+    assert_eq!((hello.resume_session, hello.registration), (None, 2));
+    assert_eq!(hello.incarnation, "inc");
+    // One was killed, the other managed to finish: both are handed in.
+    let kinds: Vec<bool> = hello
+        .journal
+        .iter()
+        .map(|entry| matches!(entry.state, Some(v1::journaled_attempt::State::Finished(_))))
+        .collect();
+    assert_eq!(kinds, [true, false]);
+}
+
+#[test]
+fn a_broken_stream_is_resumed_without_stopping_anything() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.feed(Input::Disconnected { jitter: 500 });
+    assert!(matches!(out[0], Output::Reconnect { after_ms: 75, .. }));
+    let hello = Play::hellos(&play.feed(Input::Connected)).remove(0);
+    assert_eq!((hello.resume_session, hello.registration), (Some(1), 1));
+    assert_eq!((hello.running.len(), hello.highest_grant_seen), (1, 1));
+    let out = play.server(welcome(1));
+    assert!(Play::stopped(&out).is_empty());
+    assert_eq!(play.session.running().count(), 1);
+}
+
+#[test]
+fn a_resume_answered_by_another_session_loses_the_work() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::Disconnected { jitter: 0 });
+    play.feed(Input::Connected);
+    let out = play.server(welcome(2));
+    assert_eq!(Play::stopped(&out), [(5, 0)]);
+}
+
+#[test]
+fn superseded_stops_everything_and_leaves() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.server(FromServer::Superseded(v1::Superseded::default()));
+    assert_eq!(Play::stopped(&out), [(5, 0)]);
+    assert_eq!(Play::exit(&out), None);
+    let out = play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    assert_eq!(Play::exit(&out), Some(ExitReason::Superseded));
+    assert!(Play::finishes(&play.out).is_empty());
+}
+
+#[test]
+fn a_recovered_result_is_handed_in_with_the_first_hello() {
+    let finish = v1::Finish {
+        shard: Some(lease(0, 5).shard()),
+        token: 5,
+        ..v1::Finish::default()
+    };
+    let dead = Recovered::RunningDead {
+        lease: lease(1, 6),
+        checkpoint: None,
+    };
+    let mut play = Play::new(1, vec![Recovered::Finished(finish), dead]);
+    let hello = Play::hellos(&play.feed(Input::Connected)).remove(0);
+    assert_eq!(hello.journal.len(), 2);
+    let verdicts = vec![v1::FinishAck {
+        shard: Some(lease(0, 5).shard()),
+        token: 5,
+        verdict: v1::Verdict::Accepted.into(),
+        detail: String::new(),
+    }];
+    let FromServer::Welcome(base) = welcome(1) else {
+        unreachable!()
+    };
+    let out = play.server(FromServer::Welcome(v1::Welcome {
+        journal_verdicts: verdicts,
+        ..base
+    }));
+    let forgotten = out
+        .iter()
+        .filter(|o| matches!(o, Output::Journal(JournalOp::Forget { .. })))
+        .count();
+    assert_eq!(forgotten, 2);
+    assert!(
+        Play::finishes(&play.out).is_empty(),
+        "handed in once, not sent again"
+    );
+}
+
+#[test]
+fn cancel_ends_as_cancelled_unless_the_work_was_done_first() {
+    for (ended, outcome) in [
+        (Ended::Stopped, v1::Outcome::Cancelled),
+        (
+            Ended::Failed(v1::AttemptError::default()),
+            v1::Outcome::Cancelled,
+        ),
+        (ok(), v1::Outcome::Succeeded),
+    ] {
+        let mut play = Play::up(1);
+        play.server(FromServer::Grant(grant(1, lease(0, 5))));
+        let out = play.server(FromServer::Cancel(v1::Cancel {
+            shard: Some(lease(0, 5).shard()),
+            token: 5,
+            reason: v1::Reason::CancelRequested.into(),
+            grace_ms: 700,
+        }));
+        assert_eq!(Play::stopped(&out), [(5, 700)]);
+        let finish = Play::finishes(&play.feed(Input::HandlerFinished {
+            lease: lease(0, 5),
+            ended,
+        }))
+        .remove(0);
+        assert_eq!(finish.outcome(), outcome);
+        assert_eq!(finish.reason(), v1::Reason::CancelRequested);
+    }
+}
+
+#[test]
+fn an_attempt_past_its_timeout_is_stopped_and_timed_out() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(v1::Grant {
+        attempt_timeout_ms: 2_000,
+        ..grant(1, lease(0, 5))
+    }));
+    assert!(Play::stopped(&play.pass(1_999)).is_empty());
+    assert_eq!(Play::stopped(&play.pass(1)), [(5, 1_000)]);
+    let finish = Play::finishes(&play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: Ended::Stopped,
+    }));
+    assert_eq!(finish[0].outcome(), v1::Outcome::TimedOut);
+}
+
+#[test]
+fn a_newer_grant_of_a_shard_waits_for_the_death_of_the_older() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.server(FromServer::Grant(grant(2, lease(0, 6))));
+    assert_eq!(Play::stopped(&out), [(5, 1_000)]);
+    assert!(Play::started(&out).is_empty());
+    let out = play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    assert_eq!(Play::started(&out), [6]);
+    assert!(
+        Play::finishes(&out).is_empty(),
+        "the older token counts no more"
+    );
+}
+
+#[test]
+fn checkpoints_are_sent_once_a_second_and_the_newest_wins() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.out.clear();
+    for seq in 1..=10 {
+        let checkpoint = v1::Checkpoint {
+            seq,
+            position: vec![],
+            counters: None,
+        };
+        play.feed(Input::HandlerCheckpoint {
+            lease: lease(0, 5),
+            checkpoint,
+            flush: false,
+        });
+    }
+    play.pass(1_000);
+    let sent: Vec<u64> = play
+        .out
+        .iter()
+        .filter_map(|output| match output {
+            Output::Send(ToServer::Checkpoint(report)) => report.checkpoint.as_ref().map(|c| c.seq),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sent, [1, 10]);
+}
+
+#[test]
+fn an_unanswered_stream_is_left_before_the_session_is_in_danger() {
+    let mut play = Play::up(1);
+    let out = play.pass(BEAT + BEAT + BEAT / 2);
+    assert!(out.iter().any(|o| matches!(o, Output::Reconnect { .. })));
+    assert!(play.session.session_id().is_some());
+}
+
+#[test]
+fn drain_finishes_what_it_can_and_releases_the_rest() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    let out = play.feed(Input::Drain { grace_ms: 2_000 });
+    assert!(matches!(out[0], Output::Send(ToServer::Draining(_))));
+    let out = play.server(FromServer::Grant(grant(3, lease(2, 7))));
+    assert_eq!(Play::rejected(&out), [v1::Reason::Draining]);
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    play.server(ack(lease(0, 5), v1::Verdict::Accepted));
+    assert_eq!(Play::stopped(&play.pass(2_000)), [(6, 500)]);
+    let finish = Play::finishes(&play.feed(Input::HandlerFinished {
+        lease: lease(1, 6),
+        ended: Ended::Stopped,
+    }));
+    assert_eq!(finish[0].outcome(), v1::Outcome::Released);
+    let out = play.server(ack(lease(1, 6), v1::Verdict::Accepted));
+    assert_eq!(
+        Play::exit(&out),
+        Some(ExitReason::Drained { unreported: 0 })
+    );
+}
+
+#[test]
+fn drain_ends_even_if_no_server_answers() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    play.feed(Input::Drain { grace_ms: 1_000 });
+    play.feed(Input::Disconnected { jitter: 0 });
+    let out = play.pass(10_000);
+    assert_eq!(
+        Play::exit(&out),
+        Some(ExitReason::Drained { unreported: 1 })
+    );
+}
+
+#[test]
+fn a_worker_that_cannot_write_its_journal_takes_no_work_but_reports_what_it_has() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let _ = play.session.handle(
+        Input::HandlerFinished {
+            lease: lease(0, 5),
+            ended: ok(),
+        },
+        play.now,
+    );
+    let out = play.feed(Input::Journaled {
+        lease: lease(0, 5),
+        entry: Entry::Finish,
+        ok: false,
+    });
+    assert_eq!(Play::finishes(&out).len(), 1);
+    let out = play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    assert_eq!(Play::rejected(&out), [v1::Reason::Degraded]);
+    play.feed(Input::JournalHealthy(true));
+    let out = play.server(FromServer::Grant(grant(3, lease(2, 7))));
+    assert_eq!(Play::started(&out), [7]);
+}
+
+#[test]
+fn an_attempt_that_does_not_die_after_the_session_ends_the_process() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let out = play.feed(Input::AttemptStuck(lease(0, 5)));
+    assert_eq!(
+        Play::exit(&out),
+        None,
+        "under a live session it is only listed"
+    );
+    play.server(FromServer::SessionLost(v1::SessionLost::default()));
+    let out = play.feed(Input::AttemptStuck(lease(0, 5)));
+    assert_eq!(Play::exit(&out), Some(ExitReason::Stuck(lease(0, 5))));
+}
+
+#[test]
+fn a_refused_first_hello_leaves_and_a_later_one_keeps_trying() {
+    let refused = || {
+        FromServer::Refused(v1::Refused {
+            code: "bad-join-token".into(),
+            message: String::new(),
+        })
+    };
+    let mut fresh = Play::new(1, Vec::new());
+    fresh.feed(Input::Connected);
+    assert!(matches!(
+        Play::exit(&fresh.server(refused())),
+        Some(ExitReason::Refused { .. })
+    ));
+    let mut old = Play::up(1);
+    old.feed(Input::Disconnected { jitter: 0 });
+    old.feed(Input::Connected);
+    assert_eq!(Play::exit(&old.server(refused())), None);
+}
+
+#[test]
+fn two_servers_that_name_each_other_are_not_asked_at_full_speed() {
+    let mut play = Play::up(1);
+    let moved = || {
+        FromServer::Moved(v1::Moved {
+            address: "http://b".into(),
+        })
+    };
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let out = play.server(moved());
+        waits.extend(out.iter().filter_map(|output| match output {
+            Output::Reconnect { after_ms, .. } => Some(*after_ms),
+            _ => None,
+        }));
+        play.feed(Input::Connected);
+    }
+    assert_eq!(waits, [0, 100, 200, 400]);
+}
+
+/// One step of a random life, kept small so that collisions are common.
+#[derive(Debug, Clone)]
+enum Step {
+    Connect,
+    Disconnect,
+    Welcome(u64),
+    WelcomeRight,
+    AckNewestBeat,
+    Grant { no: i32, token: u64 },
+    Cancel { no: i32, token: u64, reason: i32 },
+    FinishAck { no: i32, token: u64, verdict: i32 },
+    Lost,
+    Moved,
+    Pass(u64),
+    Finish { pick: usize, how: u8 },
+    Checkpoint { pick: usize, flush: bool },
+    JournalFails(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let no = 0..3i32;
+    let token = 1..6u64;
+    prop_oneof![
+        3 => Just(Step::Connect),
+        1 => Just(Step::Disconnect),
+        1 => (1..3u64).prop_map(Step::Welcome),
+        4 => Just(Step::WelcomeRight),
+        4 => Just(Step::AckNewestBeat),
+        8 => (no.clone(), token.clone()).prop_map(|(no, token)| Step::Grant { no, token }),
+        1 => (no.clone(), token.clone(), 0..13i32).prop_map(|(no, token, reason)| Step::Cancel { no, token, reason }),
+        4 => (no, token, 0..6i32).prop_map(|(no, token, verdict)| Step::FinishAck { no, token, verdict }),
+        1 => Just(Step::Lost),
+        1 => Just(Step::Moved),
+        6 => (0..6_000u64).prop_map(Step::Pass),
+        5 => (any::<usize>(), 0..3u8).prop_map(|(pick, how)| Step::Finish { pick, how }),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(pick, flush)| Step::Checkpoint { pick, flush }),
+        1 => any::<bool>().prop_map(Step::JournalFails),
+    ]
+}
+
+/// What the world around the session sees, checked at each output.
+#[derive(Default)]
+struct World {
+    open: bool,
+    greeted: bool,
+    journal_fails: bool,
+    /// Running attempts, and by when each was told to be dead.
+    running: BTreeMap<Lease, Option<Boot>>,
+    ever_started: BTreeSet<Lease>,
+    journaled: BTreeSet<Lease>,
+    resumes: Option<u64>,
+    newest_beat: u64,
+    seq: u64,
+    checkpoint_seq: u64,
+}
+
+impl World {
+    fn see(&mut self, output: &Output, session: &Session, now: Boot) -> Option<Input> {
+        match output {
+            Output::Send(message) => {
+                assert!(self.open, "sent on a closed stream: {message:?}");
+                match message {
+                    ToServer::Hello(hello) => {
+                        assert!(!self.greeted, "a second Hello on one stream");
+                        self.greeted = true;
+                        self.resumes = hello.resume_session;
+                        if hello.resume_session.is_none() {
+                            assert!(
+                                self.running.is_empty(),
+                                "a new session while old work lives"
+                            );
+                        }
+                    }
+                    ToServer::Finish(finish) => {
+                        let lease = Lease::from_wire(finish.shard, finish.token).unwrap();
+                        assert!(
+                            self.journaled.contains(&lease),
+                            "reported before it was journaled"
+                        );
+                    }
+                    ToServer::Beat(beat) => {
+                        assert!(self.greeted);
+                        self.newest_beat = beat.seq;
+                        for lease in session.running().chain(session.unreported()) {
+                            assert!(
+                                beat.running.iter().any(|held| held.token == lease.token),
+                                "{lease} not listed"
+                            );
+                        }
+                    }
+                    _ => assert!(self.greeted, "something before the Hello"),
+                }
+                None
+            }
+            Output::CloseStream => {
+                self.open = false;
+                self.greeted = false;
+                None
+            }
+            Output::StartAttempt(grant) => {
+                let lease = Lease::from_wire(grant.shard, grant.token).unwrap();
+                assert!(self.ever_started.insert(lease), "{lease} started twice");
+                let twin = self.running.keys().find(|other| other.same_shard(lease));
+                assert_eq!(twin, None, "two attempts of one shard");
+                self.running.insert(lease, None);
+                assert!(self.running.len() <= 2, "more attempts than slots");
+                None
+            }
+            Output::StopAttempt {
+                lease, grace_ms, ..
+            } => {
+                let by = self.running.get_mut(lease).expect("stopped what runs");
+                let new = now.plus(*grace_ms);
+                *by = Some(by.map_or(new, |old| old.min(new)));
+                None
+            }
+            Output::Journal(JournalOp::Start { lease, .. }) => Some(Input::Journaled {
+                lease: *lease,
+                entry: Entry::Start,
+                ok: !self.journal_fails,
+            }),
+            Output::Journal(JournalOp::Finish(finish)) => {
+                let lease = Lease::from_wire(finish.shard, finish.token).unwrap();
+                self.journaled.insert(lease);
+                Some(Input::Journaled {
+                    lease,
+                    entry: Entry::Finish,
+                    ok: !self.journal_fails,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn feed(&mut self, session: &mut Session, input: Input, now: Boot) {
+        let mut queue = vec![input];
+        while !queue.is_empty() {
+            let out = session.handle(queue.remove(0), now);
+            for output in &out {
+                if let Some(answer) = self.see(output, session, now) {
+                    queue.push(answer);
+                }
+            }
+        }
+        // Self-fencing: whatever still runs is covered by a valid session or told to be dead by now.
+        for (lease, by) in &self.running {
+            let covered = session.valid_until().is_some_and(|until| now < until);
+            assert!(
+                covered || by.is_some(),
+                "{lease} runs without a session and was not told to stop"
+            );
+        }
+    }
+
+    fn pick(&self, pick: usize) -> Option<Lease> {
+        let all: Vec<Lease> = self.running.keys().copied().collect();
+        (!all.is_empty()).then(|| all[pick % all.len()])
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_dialogue_breaks_the_session(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut session = Session::new(identity(2), Vec::new());
+        let mut world = World::default();
+        let mut now = Boot(1_000);
+        let _ = session.start();
+        for step in steps {
+            let input = match step {
+                Step::Connect if !world.open => {
+                    world.open = true;
+                    world.greeted = false;
+                    Input::Connected
+                }
+                Step::Connect => Input::Tick,
+                Step::Disconnect if world.open => {
+                    world.open = false;
+                    world.greeted = false;
+                    Input::Disconnected { jitter: 500 }
+                }
+                Step::Disconnect => Input::Tick,
+                Step::Pass(ms) => {
+                    let end = now.plus(ms);
+                    for _ in 0..1_000 {
+                        match session.next_wake() {
+                            Some(at) if at <= end => now = now.max(at),
+                            _ => break,
+                        }
+                        world.feed(&mut session, Input::Tick, now);
+                    }
+                    // What was told to be dead by a time is dead by then.
+                    let dead: Vec<Lease> = world.running.iter()
+                        .filter(|(_, by)| by.is_some_and(|by| by <= end)).map(|(l, _)| *l).collect();
+                    now = end;
+                    for lease in dead {
+                        world.running.remove(&lease);
+                        world.feed(&mut session, Input::HandlerFinished { lease, ended: Ended::Stopped }, now);
+                    }
+                    Input::Tick
+                }
+                Step::Finish { pick, how } => match world.pick(pick) {
+                    Some(lease) => {
+                        world.running.remove(&lease);
+                        let ended = match how {
+                            0 => ok(),
+                            1 => Ended::Failed(v1::AttemptError::default()),
+                            _ => Ended::Stopped,
+                        };
+                        Input::HandlerFinished { lease, ended }
+                    }
+                    None => Input::Tick,
+                },
+                Step::Checkpoint { pick, flush } => match world.pick(pick) {
+                    Some(lease) => {
+                        world.checkpoint_seq += 1;
+                        let checkpoint = v1::Checkpoint { seq: world.checkpoint_seq, position: vec![], counters: None };
+                        Input::HandlerCheckpoint { lease, checkpoint, flush }
+                    }
+                    None => Input::Tick,
+                },
+                Step::JournalFails(fails) => {
+                    world.journal_fails = fails;
+                    Input::JournalHealthy(!fails)
+                }
+                // The rest comes from a server, and only over an open stream.
+                _ if !world.open => Input::Tick,
+                Step::Welcome(id) => Input::Server(welcome(id)),
+                Step::WelcomeRight => Input::Server(welcome(world.resumes.unwrap_or(9))),
+                Step::AckNewestBeat => Input::Server(FromServer::BeatAck(v1::BeatAck {
+                    seq: world.newest_beat, session_valid_for_ms: TTL, stop: vec![],
+                })),
+                Step::Grant { no, token } => {
+                    // A server never grants a token twice to a session that has ended it.
+                    if world.ever_started.contains(&lease(no, token)) {
+                        Input::Tick
+                    } else {
+                        world.seq += 1;
+                        Input::Server(FromServer::Grant(grant(world.seq, lease(no, token))))
+                    }
+                }
+                Step::Cancel { no, token, reason } => Input::Server(FromServer::Cancel(v1::Cancel {
+                    shard: Some(lease(no, token).shard()), token, reason, grace_ms: 300,
+                })),
+                Step::FinishAck { no, token, verdict } => Input::Server(FromServer::FinishAck(v1::FinishAck {
+                    shard: Some(lease(no, token).shard()), token, verdict, detail: String::new(),
+                })),
+                Step::Lost => Input::Server(FromServer::SessionLost(v1::SessionLost::default())),
+                Step::Moved => Input::Server(FromServer::Moved(v1::Moved::default())),
+            };
+            world.feed(&mut session, input, now);
+        }
+        // Heal: a right server answers everything, and nothing stays open.
+        world.journal_fails = false;
+        world.feed(&mut session, Input::JournalHealthy(true), now);
+        while let Some(lease) = world.pick(0) {
+            world.running.remove(&lease);
+            world.feed(&mut session, Input::HandlerFinished { lease, ended: ok() }, now);
+        }
+        for _ in 0..6 {
+            if !world.open {
+                world.open = true;
+                world.feed(&mut session, Input::Connected, now);
+            }
+            world.feed(&mut session, Input::Server(welcome(world.resumes.unwrap_or(10))), now);
+        }
+        let open: Vec<Lease> = session.unreported().collect();
+        for lease in open {
+            world.feed(&mut session, Input::Server(ack(lease, v1::Verdict::Accepted)), now);
+        }
+        prop_assert_eq!(session.unreported().count(), 0);
+        prop_assert!(session.session_id().is_some());
+    }
+}
