@@ -6,11 +6,12 @@
 //!
 //! # Not here
 //! Reading YAML with lines and columns (`sichen-server`), the rules for schedules
-//! (`schedule`).
+//! ([`crate::schedule`]).
 
 mod check;
 mod duration;
 mod resolve;
+mod timing;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{Problem, check};
 pub use duration::Duration;
-pub use resolve::{Request, new_run};
+pub use resolve::{PROCESS_HANDLER, Request, new_run};
+pub use timing::Timing;
 
 /// The only `apiVersion`.
 pub const API_VERSION: &str = "sichen/v1";

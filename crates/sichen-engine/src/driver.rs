@@ -121,7 +121,7 @@ impl Engine {
             documents.clone(),
             courier.clone(),
         ));
-        let trigger = Trigger::new(context.clone(), coordinator.clone());
+        let trigger = Trigger::new(context.clone(), coordinator.clone(), documents.clone());
         let reaper = Reaper::new(
             context.clone(),
             coordinator.clone(),

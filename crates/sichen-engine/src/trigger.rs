@@ -2,29 +2,40 @@
 //!
 //! # Invariants
 //! - The high-water mark moves in the transaction that writes the runs and decisions behind it.
-//! - A fire is conditional on the revision and the mark it was computed from.
+//! - A fire is conditional on the revision, the mark and (where overlap matters) the number of
+//!   active runs it was computed from; a conflict is decided anew in the next pass.
+//! - A job that can't be decided is reported and passed over; its neighbours fire.
 //!
 //! # Not here
-//! What is due (`sichen_core::schedule`); who runs it ([`crate::dispatch`]).
+//! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use sichen_core::lifecycle::StopCause;
-use sichen_core::model::DutyKey;
-use sichen_core::port::{Error, RequestVerdict};
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::document::{Document, OverlapSpec, Request, Timing, new_run};
+use sichen_core::ids::{Occasion, RunId};
+use sichen_core::lifecycle::{RunState, StopCause};
+use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Period};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, CreateVerdict, Error, Page, RequestVerdict, RunFilter,
+};
+use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
+use crate::documents::Documents;
 
 /// Rows looked at in one pass.
 const LIMIT: u32 = 500;
+/// Jobs due within this time are looked at; a timer waits for the first of them.
+const HORIZON: SignedDuration = SignedDuration::from_secs(60);
 
 /// Fires schedules, stops late runs, settles what was left unsettled.
 #[derive(Debug)]
 pub struct Trigger {
     context: Context,
     coordinator: Arc<Coordinator>,
+    documents: Arc<Documents>,
 }
 
 /// What one pass did.
@@ -32,6 +43,8 @@ pub struct Trigger {
 pub struct Pass {
     /// Runs written.
     pub runs: usize,
+    /// Instants decided not to run.
+    pub skipped: u64,
     /// When to look again.
     pub next: Option<Timestamp>,
 }
@@ -39,37 +52,116 @@ pub struct Pass {
 impl Trigger {
     /// A trigger for the partitions that `coordinator` owns.
     #[must_use]
-    pub fn new(context: Context, coordinator: Arc<Coordinator>) -> Self {
+    pub fn new(context: Context, coordinator: Arc<Coordinator>, documents: Arc<Documents>) -> Self {
         Self {
             context,
             coordinator,
+            documents,
         }
     }
 
     /// One pass.
     ///
     /// # Errors
-    /// As the store.
+    /// As the store; what was fired before it stays.
     pub async fn run_once(&self, now: Timestamp) -> Result<Pass, Error> {
         let fences = self.coordinator.trigger_fences(now);
         if fences.is_empty() {
             return Ok(Pass::default());
         }
+        let pass = self.fire(now).await?;
         self.stop_late(now).await?;
         let op = self.context.op(self.coordinator.actor());
-        let unsettled = self.context.store.settle_runs(op, fences, LIMIT).await?;
-        for run in unsettled {
+        for run in self.context.store.settle_runs(op, fences, LIMIT).await? {
             tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
         }
-        Ok(Pass::default())
+        Ok(pass)
+    }
+
+    async fn fire(&self, now: Timestamp) -> Result<Pass, Error> {
+        let store = &*self.context.store;
+        let until = now.checked_add(HORIZON).unwrap_or(Timestamp::MAX);
+        let near = store.list_due_jobs(self.owned(now), until, LIMIT).await?;
+        let mut pass = Pass::default();
+        if near.len() == LIMIT as usize {
+            pass.next = Some(now);
+        }
+        let mut items = Vec::new();
+        for job in near {
+            let Some(next) = job.next_due else { continue };
+            if next > now {
+                pass.next = Some(pass.next.map_or(next, |at| at.min(next)));
+                continue;
+            }
+            match self.decide(&job, now).await? {
+                Some((item, more)) => {
+                    let again = if more { Some(now) } else { item.next_due };
+                    pass.next = pass.next.into_iter().chain(again).min();
+                    items.push(item);
+                }
+                None => {
+                    tracing::error!(job = %job.name, "SC4011: the job's document can't be decided; apply it again")
+                }
+            }
+        }
+        if items.is_empty() {
+            return Ok(pass);
+        }
+        let skipped: Vec<u64> = items
+            .iter()
+            .map(|i| i.decisions.iter().map(|d| d.count).sum())
+            .collect();
+        let op = self.context.op(self.coordinator.actor());
+        let fences = self.coordinator.trigger_fences(now);
+        let verdicts = store.advance_schedules(op, fences, items).await?;
+        for (verdict, skipped) in verdicts.into_iter().zip(skipped) {
+            match verdict {
+                AdvanceVerdict::Advanced(runs) => {
+                    pass.skipped += skipped;
+                    pass.runs += runs
+                        .iter()
+                        .filter(|v| matches!(v, CreateVerdict::Created(..)))
+                        .count();
+                }
+                // Edited, advanced or settled meanwhile: the next pass decides anew.
+                AdvanceVerdict::Conflict => pass.next = Some(now),
+                AdvanceVerdict::OldTerm => {}
+            }
+        }
+        Ok(pass)
+    }
+
+    /// What `job` has due; `None` if its document makes no sense.
+    async fn decide(&self, job: &Job, now: Timestamp) -> Result<Option<(Advance, bool)>, Error> {
+        let store = &*self.context.store;
+        let document = self.documents.get(store, job.uid, job.revision).await?;
+        let Ok(timing) = document.timing(job.uid) else {
+            return Ok(None);
+        };
+        let plan = timing.due(job.high_water, now, false);
+        let blocker = match timing.overlap {
+            OverlapSpec::Forbid if job.active_runs > 0 && !plan.runs.is_empty() => {
+                active_run(store, job).await?
+            }
+            OverlapSpec::Forbid | OverlapSpec::Allow => None,
+        };
+        let more = plan.more;
+        Ok(Some((
+            advance(job, &document, &timing, plan, blocker, now),
+            more,
+        )))
+    }
+
+    fn owned(&self, now: Timestamp) -> Vec<u8> {
+        (0..PARTITIONS)
+            .filter(|p| self.coordinator.fence(&DutyKey::Trigger(*p), now).is_some())
+            .collect()
     }
 
     /// Stops runs that are past their deadline.
     async fn stop_late(&self, now: Timestamp) -> Result<(), Error> {
         let store = &*self.context.store;
-        let owned = (0..sichen_core::model::PARTITIONS)
-            .filter(|p| self.coordinator.fence(&DutyKey::Trigger(*p), now).is_some());
-        for (run, partition) in store.list_late_runs(owned.collect(), LIMIT).await? {
+        for (run, partition) in store.list_late_runs(self.owned(now), LIMIT).await? {
             let Some(fence) = self.coordinator.fence(&DutyKey::Trigger(partition), now) else {
                 continue;
             };
@@ -82,5 +174,125 @@ impl Trigger {
             }
         }
         Ok(())
+    }
+}
+
+/// A run of the job that is not closed.
+async fn active_run(
+    store: &dyn sichen_core::port::Store,
+    job: &Job,
+) -> Result<Option<RunId>, Error> {
+    for state in [RunState::Running, RunState::Scheduled] {
+        let filter = RunFilter {
+            job: Some(job.uid),
+            state: Some(state),
+        };
+        let runs = store
+            .list_runs(
+                filter,
+                Page {
+                    after: None,
+                    limit: 1,
+                },
+            )
+            .await?;
+        if let Some(run) = runs.first() {
+            return Ok(Some(run.id));
+        }
+    }
+    Ok(None)
+}
+
+/// The step that a plan stands for: its runs as far as overlap lets them, and a decision for every
+/// instant that does not run.
+///
+/// Also what an edit and a pause write to close the instants behind them.
+#[must_use]
+pub fn advance(
+    job: &Job,
+    document: &Document,
+    timing: &Timing,
+    plan: DuePlan,
+    blocker: Option<RunId>,
+    now: Timestamp,
+) -> Advance {
+    let mut decisions: Vec<Decision> = plan.skips.iter().map(skip_decision).collect();
+    let mut runs = Vec::new();
+    let forbid = timing.overlap == OverlapSpec::Forbid;
+    let mut blocked_by = blocker.map(|run| run.to_string());
+    for planned in plan.runs {
+        let single = |reason: &str, reference: String| Decision {
+            from: planned.planned,
+            to: planned.planned,
+            count: 1,
+            reason: reason.to_owned(),
+            reference,
+        };
+        if let (true, Some(blocker)) = (forbid, &blocked_by) {
+            decisions.push(single("overlap", blocker.clone()));
+            continue;
+        }
+        let occasion = Occasion::Planned {
+            at: planned.planned,
+            rerun: 0,
+        };
+        let key = occasion.key();
+        match new_run(document, request(job, occasion, &planned), now) {
+            Ok(mut run) => {
+                run.ready_at = planned.not_before.max(now);
+                runs.push(run);
+                blocked_by = Some(key);
+            }
+            Err(problem) => {
+                let reference = format!("{}: {}", problem.path, problem.message);
+                decisions.push(single("invalid", reference));
+            }
+        }
+    }
+    decisions.sort_by_key(|d| (d.from, d.to));
+    // Stores keep whole microseconds; planned instants are whole seconds, so none is jumped over.
+    let to = Timestamp::from_microsecond(plan.high_water.as_microsecond());
+    let to = to.unwrap_or(plan.high_water);
+    Advance {
+        job: job.uid,
+        revision: job.revision,
+        from: job.high_water,
+        to: plan.high_water,
+        next_due: if plan.more {
+            Some(plan.high_water)
+        } else {
+            plan.next_wake
+        },
+        active_runs: (forbid && !runs.is_empty()).then_some(job.active_runs),
+        runs,
+        decisions,
+    }
+}
+
+fn request(job: &Job, occasion: Occasion, planned: &PlannedRun) -> Request {
+    Request {
+        job: job.uid,
+        revision: job.revision,
+        occasion,
+        period: Some(Period {
+            start: planned.period_start,
+            end: planned.period_end,
+        }),
+        parameters: serde_json::Map::new(),
+        digest: String::new(),
+    }
+}
+
+fn skip_decision(skip: &Skip) -> Decision {
+    let reference = match skip.reason {
+        Reason::Coalesced { into } => Occasion::Planned { at: into, rerun: 0 }.key(),
+        Reason::Deadline | Reason::CatchUp | Reason::Paused | Reason::Gap => String::new(),
+    };
+    Decision {
+        from: skip.from,
+        to: skip.to,
+        count: skip.count,
+        reason: skip.reason.as_str().to_owned(),
+        reference,
     }
 }

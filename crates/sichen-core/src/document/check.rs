@@ -77,6 +77,15 @@ pub fn check(doc: &Document) -> Vec<Problem> {
 }
 
 fn check_spec(spec: &Spec, p: &mut Problems) {
+    if let Err(problems) = super::timing::schedules(spec, 0) {
+        p.0.extend(problems);
+    } else if let Err(error) = crate::schedule::zone_by_name(&spec.time_zone) {
+        p.add("spec.timeZone", error.to_string());
+    }
+    if let super::CatchUpPolicySpec::All(n) = spec.catch_up.policy {
+        let most = i64::from(crate::schedule::MAX_LIMIT);
+        p.within("spec.catchUp.policy.all", i64::from(n), 1, most);
+    }
     p.name("spec.pool", &spec.pool);
     match &spec.run {
         RunSpec::Handler(name) => p.name("spec.run.handler", name),

@@ -203,7 +203,10 @@ impl<'a> Decision<'a> {
         let until = input.until.map_or(input.now, |until| until.min(input.now));
         Decision {
             input,
-            union: Union { schedules: input.schedules, pending: input.pending },
+            union: Union {
+                schedules: input.schedules,
+                pending: input.pending,
+            },
             until,
             plan: DuePlan {
                 runs: Vec::new(),
@@ -223,7 +226,9 @@ impl<'a> Decision<'a> {
         self.plan.next_wake = if self.plan.more {
             Some(self.input.now)
         } else {
-            self.union.next(decided).filter(|at| self.input.until.is_none_or(|until| *at <= until))
+            self.union
+                .next(decided)
+                .filter(|at| self.input.until.is_none_or(|until| *at <= until))
         };
         self.plan
     }
@@ -348,7 +353,9 @@ impl<'a> Decision<'a> {
     /// Records the instants strictly between as skipped. False if there were too many for once:
     /// then the plan is complete as it stands.
     fn skip(&mut self, after: Timestamp, before: Timestamp, reason: Reason) -> bool {
-        let Some(counted) = self.union.count(after, before) else { return true };
+        let Some(counted) = self.union.count(after, before) else {
+            return true;
+        };
         self.plan.skips.push(Skip {
             from: counted.first,
             to: counted.last,
@@ -385,7 +392,8 @@ impl<'a> Decision<'a> {
             PeriodRule::CivilDay => {
                 let zone = self.zone(schedule);
                 let day = |date: jiff::civil::Date| {
-                    date.to_zoned_datetime(zone.clone()).map_or(planned, |day| day.timestamp())
+                    date.to_zoned_datetime(zone.clone())
+                        .map_or(planned, |day| day.timestamp())
                 };
                 let end = day(civil.date());
                 let start = self
@@ -398,18 +406,25 @@ impl<'a> Decision<'a> {
     }
 
     fn union_period(&self, planned: Timestamp) -> (Timestamp, Timestamp) {
-        (self.union.prev_unbounded(planned).unwrap_or(planned), planned)
+        (
+            self.union.prev_unbounded(planned).unwrap_or(planned),
+            planned,
+        )
     }
 
     fn zone(&self, schedule: Option<usize>) -> TimeZone {
         let at = schedule.unwrap_or(0);
-        self.input.schedules.get(at).map_or(TimeZone::UTC, |schedule| schedule.zone().clone())
+        self.input
+            .schedules
+            .get(at)
+            .map_or(TimeZone::UTC, |schedule| schedule.zone().clone())
     }
 }
 
 /// An instant so many nanoseconds later, held to the engine's range.
 fn later(at: Timestamp, nanoseconds: i64) -> Timestamp {
-    at.checked_add(SignedDuration::from_nanos(nanoseconds)).unwrap_or(at)
+    at.checked_add(SignedDuration::from_nanos(nanoseconds))
+        .unwrap_or(at)
 }
 
 fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {

@@ -43,7 +43,10 @@ pub enum Rule {
     /// Matches of an expression.
     Cron(Cron),
     /// A grid in elapsed time: `anchor` plus every multiple of `period`, in both directions.
-    Every { period: SignedDuration, anchor: Timestamp },
+    Every {
+        period: SignedDuration,
+        anchor: Timestamp,
+    },
     /// Once.
     At(Timestamp),
     /// `delay` after the last run has settled. It has no instants of its own: whoever settles a run
@@ -77,7 +80,10 @@ impl Schedule {
         let cron = Cron::parse_for_job(text, dialect, hash)?;
         let named = match cron.zone() {
             Some(in_text) if zone != in_text && zone != "UTC" => {
-                return Err(Error::TwoZones { in_text: in_text.into(), beside: zone.into() });
+                return Err(Error::TwoZones {
+                    in_text: in_text.into(),
+                    beside: zone.into(),
+                });
             }
             Some(in_text) => in_text,
             None => zone,
@@ -86,7 +92,12 @@ impl Schedule {
         if let Some(period) = cron.every() {
             return Schedule::every(period, anchor).map(|every| Schedule { zone, ..every });
         }
-        Ok(Schedule { rule: Rule::Cron(cron), zone, start: None, end: None })
+        Ok(Schedule {
+            rule: Rule::Cron(cron),
+            zone,
+            start: None,
+            end: None,
+        })
     }
 
     /// A fixed rate. The grid is `anchor` plus multiples of `period`; both are cut to whole seconds.
@@ -107,7 +118,12 @@ impl Schedule {
     /// One instant, cut to a whole second.
     pub fn at(instant: Timestamp) -> Schedule {
         let instant = zone::instant(zone::floor(instant));
-        Schedule { rule: Rule::At(instant), zone: TimeZone::UTC, start: None, end: None }
+        Schedule {
+            rule: Rule::At(instant),
+            zone: TimeZone::UTC,
+            start: None,
+            end: None,
+        }
     }
 
     /// A fixed delay after the last run.
@@ -116,7 +132,12 @@ impl Schedule {
     /// As [`Schedule::every`].
     pub fn after(delay: SignedDuration) -> Result<Schedule, Error> {
         check_period(delay)?;
-        Ok(Schedule { rule: Rule::After { delay }, zone: TimeZone::UTC, start: None, end: None })
+        Ok(Schedule {
+            rule: Rule::After { delay },
+            zone: TimeZone::UTC,
+            start: None,
+            end: None,
+        })
     }
 
     /// The same with another policy for clock changes; without effect on rules other than cron.
@@ -172,13 +193,15 @@ impl Schedule {
             }
             _ => after,
         };
-        self.next_unbounded(after).filter(|at| self.end.is_none_or(|end| *at < end))
+        self.next_unbounded(after)
+            .filter(|at| self.end.is_none_or(|end| *at < end))
     }
 
     /// The last planned instant strictly before `before`.
     pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
         let before = self.end.map_or(before, |end| end.min(before));
-        self.prev_unbounded(before).filter(|at| self.start.is_none_or(|start| *at >= start))
+        self.prev_unbounded(before)
+            .filter(|at| self.start.is_none_or(|start| *at >= start))
     }
 
     /// The last instant of the rule strictly before `before`, whatever the bounds: where the period
@@ -216,8 +239,9 @@ impl Schedule {
         else {
             return 0;
         };
-        let Some(last) =
-            Timestamp::from_nanosecond(beyond).ok().and_then(|beyond| self.prev(beyond))
+        let Some(last) = Timestamp::from_nanosecond(beyond)
+            .ok()
+            .and_then(|beyond| self.prev(beyond))
         else {
             return 0;
         };
@@ -256,15 +280,23 @@ impl Schedule {
 }
 
 fn grid(anchor: Timestamp, period: SignedDuration, steps: i64) -> Option<Timestamp> {
-    let at = steps.checked_mul(period.as_secs())?.checked_add(anchor.as_second())?;
-    (zone::FIRST..=zone::LAST).contains(&at).then(|| zone::instant(at))
+    let at = steps
+        .checked_mul(period.as_secs())?
+        .checked_add(anchor.as_second())?;
+    (zone::FIRST..=zone::LAST)
+        .contains(&at)
+        .then(|| zone::instant(at))
 }
 
 fn check_period(period: SignedDuration) -> Result<(), Error> {
     let fits = period >= SignedDuration::from_secs(1)
         && period <= MAX_PERIOD
         && period.subsec_nanos() == 0;
-    if fits { Ok(()) } else { Err(Error::Period(period)) }
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::Period(period))
+    }
 }
 
 /// A zone of the built-in database.

@@ -33,22 +33,35 @@ pub(super) struct Counted {
 impl Union<'_> {
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let pending = self.pending.filter(|at| *at > after);
-        self.schedules.iter().filter_map(|schedule| schedule.next(after)).chain(pending).min()
+        self.schedules
+            .iter()
+            .filter_map(|schedule| schedule.next(after))
+            .chain(pending)
+            .min()
     }
 
     pub(super) fn prev(&self, before: Timestamp) -> Option<Timestamp> {
         let pending = self.pending.filter(|at| *at < before);
-        self.schedules.iter().filter_map(|schedule| schedule.prev(before)).chain(pending).max()
+        self.schedules
+            .iter()
+            .filter_map(|schedule| schedule.prev(before))
+            .chain(pending)
+            .max()
     }
 
     pub(super) fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
-        self.schedules.iter().filter_map(|schedule| schedule.prev_unbounded(before)).max()
+        self.schedules
+            .iter()
+            .filter_map(|schedule| schedule.prev_unbounded(before))
+            .max()
     }
 
     /// The first schedule that names an instant.
     pub(super) fn source(&self, planned: Timestamp) -> Option<usize> {
         let just_before = Timestamp::from_nanosecond(planned.as_nanosecond() - 1).ok()?;
-        self.schedules.iter().position(|schedule| schedule.next(just_before) == Some(planned))
+        self.schedules
+            .iter()
+            .position(|schedule| schedule.next(just_before) == Some(planned))
     }
 
     /// Counts the instants strictly after `after` and strictly before `before`; `None` if there are
@@ -57,13 +70,23 @@ impl Union<'_> {
         let first = self.next(after).filter(|first| *first < before)?;
         let last = self.prev(before)?;
         if let ([schedule], None) = (self.schedules, self.pending) {
-            return Some(Counted { count: schedule.count(after, last), first, last, whole: true });
+            return Some(Counted {
+                count: schedule.count(after, last),
+                first,
+                last,
+                whole: true,
+            });
         }
         let (mut count, mut at) = (1, first);
         while at < last && count < MAX_WALK {
             at = self.next(at)?;
             count += 1;
         }
-        Some(Counted { count, first, last: at, whole: at == last })
+        Some(Counted {
+            count,
+            first,
+            last: at,
+            whole: at == last,
+        })
     }
 }

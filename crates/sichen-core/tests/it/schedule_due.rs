@@ -7,7 +7,8 @@ use sichen_core::schedule::cron::Dialect;
 use sichen_core::schedule::{CatchUp, DueInput, DuePlan, Reason, Schedule, due};
 
 fn at(text: &str) -> Timestamp {
-    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn cron(text: &str, zone: &str) -> Schedule {
@@ -34,8 +35,10 @@ fn check(input: &DueInput<'_>, runs: &[&str], skips: &[(&str, &str, u64, &str)])
         .iter()
         .map(|skip| (skip.from, skip.to, skip.count, skip.reason.as_str()))
         .collect();
-    let wanted: Vec<_> =
-        skips.iter().map(|(from, to, count, reason)| (at(from), at(to), *count, *reason)).collect();
+    let wanted: Vec<_> = skips
+        .iter()
+        .map(|(from, to, count, reason)| (at(from), at(to), *count, *reason))
+        .collect();
     assert_eq!(found, wanted, "skips of {input:?}");
     accounts_for_everything(input, &plan);
     plan
@@ -60,9 +63,17 @@ fn accounts_for_everything(input: &DueInput<'_>, plan: &DuePlan) {
 #[test]
 fn what_is_on_time_runs_under_every_policy() {
     let schedules = [cron("*/15 * * * *", "UTC")];
-    for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All(3), CatchUp::Coalesce] {
-        let mut input =
-            DueInput::new(&schedules, at("2026-04-02T09:15:00Z"), at("2026-04-02T09:30:00.2Z"));
+    for catch_up in [
+        CatchUp::None,
+        CatchUp::Latest,
+        CatchUp::All(3),
+        CatchUp::Coalesce,
+    ] {
+        let mut input = DueInput::new(
+            &schedules,
+            at("2026-04-02T09:15:00Z"),
+            at("2026-04-02T09:30:00.2Z"),
+        );
         input.catch_up = catch_up;
         let plan = check(&input, &["2026-04-02T09:30:00Z"], &[]);
         assert_eq!(plan.next_wake, Some(at("2026-04-02T09:45:00Z")));
@@ -77,18 +88,30 @@ fn what_is_on_time_runs_under_every_policy() {
 fn nothing_is_due_before_its_time_nor_twice() {
     let schedules = [cron("*/15 * * * *", "UTC")];
     check(
-        &DueInput::new(&schedules, at("2026-04-02T09:15:00Z"), at("2026-04-02T09:29:59.999Z")),
+        &DueInput::new(
+            &schedules,
+            at("2026-04-02T09:15:00Z"),
+            at("2026-04-02T09:29:59.999Z"),
+        ),
         &[],
         &[],
     );
     check(
-        &DueInput::new(&schedules, at("2026-04-02T09:30:00Z"), at("2026-04-02T09:30:01Z")),
+        &DueInput::new(
+            &schedules,
+            at("2026-04-02T09:30:00Z"),
+            at("2026-04-02T09:30:01Z"),
+        ),
         &[],
         &[],
     );
     // MISS-005: the clock stepped back; the mark stays and nothing repeats.
     let plan = check(
-        &DueInput::new(&schedules, at("2026-04-02T09:30:00Z"), at("2026-04-02T09:10:00Z")),
+        &DueInput::new(
+            &schedules,
+            at("2026-04-02T09:30:00Z"),
+            at("2026-04-02T09:10:00Z"),
+        ),
         &[],
         &[],
     );
@@ -100,15 +123,32 @@ fn nothing_is_due_before_its_time_nor_twice() {
 fn hundreds_of_missed_minutes_follow_the_policy() {
     // MISS-001: down from 00:00:30 to 08:20:30, 500 planned times.
     let schedules = [cron("* * * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-02-03T00:00:30Z"), at("2026-02-03T08:20:30Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-02-03T00:00:30Z"),
+        at("2026-02-03T08:20:30Z"),
+    );
     input.catch_up = CatchUp::None;
-    check(&input, &[], &[("2026-02-03T00:01:00Z", "2026-02-03T08:20:00Z", 500, "catch_up")]);
+    check(
+        &input,
+        &[],
+        &[(
+            "2026-02-03T00:01:00Z",
+            "2026-02-03T08:20:00Z",
+            500,
+            "catch_up",
+        )],
+    );
     input.catch_up = CatchUp::Latest;
     check(
         &input,
         &["2026-02-03T08:20:00Z"],
-        &[("2026-02-03T00:01:00Z", "2026-02-03T08:19:00Z", 499, "catch_up")],
+        &[(
+            "2026-02-03T00:01:00Z",
+            "2026-02-03T08:19:00Z",
+            499,
+            "catch_up",
+        )],
     );
     input.catch_up = CatchUp::All(50);
     let plan = due(&input);
@@ -121,7 +161,12 @@ fn hundreds_of_missed_minutes_follow_the_policy() {
     let plan = check(
         &input,
         &["2026-02-03T08:20:00Z"],
-        &[("2026-02-03T00:01:00Z", "2026-02-03T08:19:00Z", 499, "coalesced")],
+        &[(
+            "2026-02-03T00:01:00Z",
+            "2026-02-03T08:19:00Z",
+            499,
+            "coalesced",
+        )],
     );
     assert_eq!(plan.runs[0].covers, 500);
     assert_eq!(plan.runs[0].period_start, at("2026-02-03T00:00:00Z"));
@@ -131,8 +176,11 @@ fn hundreds_of_missed_minutes_follow_the_policy() {
 #[test]
 fn a_small_limit_hands_out_the_same_runs_in_pieces() {
     let schedules = [cron("* * * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-02-03T00:00:30Z"), at("2026-02-03T08:20:30Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-02-03T00:00:30Z"),
+        at("2026-02-03T08:20:30Z"),
+    );
     input.catch_up = CatchUp::All(50);
     let whole = due(&input);
     input.limit = 7;
@@ -157,25 +205,54 @@ fn a_small_limit_hands_out_the_same_runs_in_pieces() {
 fn time_spent_paused_is_recorded_as_such() {
     // MISS-002
     let schedules = [cron("*/15 * * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-04-10T09:05:00Z"), at("2026-04-13T10:07:20Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-04-10T09:05:00Z"),
+        at("2026-04-13T10:07:20Z"),
+    );
     input.paused = true;
-    let plan =
-        check(&input, &[], &[("2026-04-10T09:15:00Z", "2026-04-13T10:00:00Z", 292, "paused")]);
+    let plan = check(
+        &input,
+        &[],
+        &[(
+            "2026-04-10T09:15:00Z",
+            "2026-04-13T10:00:00Z",
+            292,
+            "paused",
+        )],
+    );
     assert_eq!(plan.next_wake, Some(at("2026-04-13T10:15:00Z")));
     // MISS-011: created paused with a start, daily.
-    let daily =
-        [cron("0 0 * * *", "UTC").within(Some(at("2018-01-01T00:00:00Z")), None).expect("bounds")];
-    let mut input = DueInput::new(&daily, at("2017-06-01T00:00:00Z"), at("2018-11-19T00:05:00Z"));
+    let daily = [cron("0 0 * * *", "UTC")
+        .within(Some(at("2018-01-01T00:00:00Z")), None)
+        .expect("bounds")];
+    let mut input = DueInput::new(
+        &daily,
+        at("2017-06-01T00:00:00Z"),
+        at("2018-11-19T00:05:00Z"),
+    );
     input.paused = true;
-    let plan =
-        check(&input, &[], &[("2018-01-01T00:00:00Z", "2018-11-19T00:00:00Z", 323, "paused")]);
+    let plan = check(
+        &input,
+        &[],
+        &[(
+            "2018-01-01T00:00:00Z",
+            "2018-11-19T00:00:00Z",
+            323,
+            "paused",
+        )],
+    );
     assert_eq!(plan.next_wake, Some(at("2018-11-20T00:00:00Z")));
     input.paused = false;
     check(
         &input,
         &["2018-11-19T00:00:00Z"],
-        &[("2018-01-01T00:00:00Z", "2018-11-18T00:00:00Z", 322, "catch_up")],
+        &[(
+            "2018-01-01T00:00:00Z",
+            "2018-11-18T00:00:00Z",
+            322,
+            "catch_up",
+        )],
     );
     let interval = [every(86_400, "2018-01-01T00:00:00Z")
         .within(Some(at("2018-01-01T00:00:00Z")), None)
@@ -184,7 +261,12 @@ fn time_spent_paused_is_recorded_as_such() {
     check(
         &input,
         &["2018-11-19T00:00:00Z"],
-        &[("2018-01-01T00:00:00Z", "2018-11-18T00:00:00Z", 322, "catch_up")],
+        &[(
+            "2018-01-01T00:00:00Z",
+            "2018-11-18T00:00:00Z",
+            322,
+            "catch_up",
+        )],
     );
 }
 
@@ -209,58 +291,124 @@ fn an_edit_never_runs_the_past() {
 fn the_window_is_inclusive_and_between_instants() {
     // MISS-016
     let schedules = [cron("0 12 * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-05-01T00:00:00Z"), at("2026-05-01T12:00:59.9Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-05-01T00:00:00Z"),
+        at("2026-05-01T12:00:59.9Z"),
+    );
     input.window = Some(SignedDuration::from_secs(60));
     check(&input, &["2026-05-01T12:00:00Z"], &[]);
     input.now = at("2026-05-01T12:01:00Z");
     check(&input, &["2026-05-01T12:00:00Z"], &[]);
     input.now = at("2026-05-01T12:01:00.1Z");
-    check(&input, &[], &[("2026-05-01T12:00:00Z", "2026-05-01T12:00:00Z", 1, "deadline")]);
+    check(
+        &input,
+        &[],
+        &[(
+            "2026-05-01T12:00:00Z",
+            "2026-05-01T12:00:00Z",
+            1,
+            "deadline",
+        )],
+    );
     // MISS-013
     let schedules = [cron("0 15 * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-05-01T14:57:00Z"), at("2026-05-01T15:03:00Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-05-01T14:57:00Z"),
+        at("2026-05-01T15:03:00Z"),
+    );
     input.window = Some(minutes(10));
     check(&input, &["2026-05-01T15:00:00Z"], &[]);
     input.now = at("2026-05-01T15:11:00Z");
-    check(&input, &[], &[("2026-05-01T15:00:00Z", "2026-05-01T15:00:00Z", 1, "deadline")]);
+    check(
+        &input,
+        &[],
+        &[(
+            "2026-05-01T15:00:00Z",
+            "2026-05-01T15:00:00Z",
+            1,
+            "deadline",
+        )],
+    );
     // MISS-021
     let schedules = [cron("30 9 * * *", "Asia/Tokyo")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-02-02T00:29:00Z"), at("2026-02-02T00:32:00Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-02-02T00:29:00Z"),
+        at("2026-02-02T00:32:00Z"),
+    );
     input.window = Some(SignedDuration::from_secs(300));
     check(&input, &["2026-02-02T00:30:00Z"], &[]);
     input.now = at("2026-02-02T00:36:00Z");
-    check(&input, &[], &[("2026-02-02T00:30:00Z", "2026-02-02T00:30:00Z", 1, "deadline")]);
+    check(
+        &input,
+        &[],
+        &[(
+            "2026-02-02T00:30:00Z",
+            "2026-02-02T00:30:00Z",
+            1,
+            "deadline",
+        )],
+    );
     // MISS-009: each Sunday down; the window keeps the last one only.
     let schedules = [cron("0 3 * * 0", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-03-01T00:00:00Z"), at("2026-03-22T07:00:00Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-03-01T00:00:00Z"),
+        at("2026-03-22T07:00:00Z"),
+    );
     input.catch_up = CatchUp::None;
-    check(&input, &[], &[("2026-03-01T03:00:00Z", "2026-03-22T03:00:00Z", 4, "catch_up")]);
+    check(
+        &input,
+        &[],
+        &[(
+            "2026-03-01T03:00:00Z",
+            "2026-03-22T03:00:00Z",
+            4,
+            "catch_up",
+        )],
+    );
     input.catch_up = CatchUp::Latest;
     input.window = Some(SignedDuration::from_hours(6));
     check(
         &input,
         &["2026-03-22T03:00:00Z"],
-        &[("2026-03-01T03:00:00Z", "2026-03-15T03:00:00Z", 3, "deadline")],
+        &[(
+            "2026-03-01T03:00:00Z",
+            "2026-03-15T03:00:00Z",
+            3,
+            "deadline",
+        )],
     );
 }
 
 #[test]
 fn a_window_and_a_policy_divide_what_was_missed() {
     let schedules = [cron("0 * * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-05-01T00:30:00Z"), at("2026-05-01T12:30:00Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-05-01T00:30:00Z"),
+        at("2026-05-01T12:30:00Z"),
+    );
     input.window = Some(SignedDuration::from_hours(4));
     input.catch_up = CatchUp::All(2);
     check(
         &input,
         &["2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z"],
         &[
-            ("2026-05-01T01:00:00Z", "2026-05-01T08:00:00Z", 8, "deadline"),
-            ("2026-05-01T09:00:00Z", "2026-05-01T10:00:00Z", 2, "catch_up"),
+            (
+                "2026-05-01T01:00:00Z",
+                "2026-05-01T08:00:00Z",
+                8,
+                "deadline",
+            ),
+            (
+                "2026-05-01T09:00:00Z",
+                "2026-05-01T10:00:00Z",
+                2,
+                "catch_up",
+            ),
         ],
     );
 }
@@ -268,22 +416,36 @@ fn a_window_and_a_policy_divide_what_was_missed() {
 #[test]
 fn a_year_of_missed_seconds_is_decided_by_arithmetic() {
     let schedules = [cron("* * * * * *", "America/New_York")];
-    for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All(100), CatchUp::Coalesce] {
-        let mut input =
-            DueInput::new(&schedules, at("2025-01-01T00:00:00Z"), at("2026-01-01T00:00:00Z"));
+    for catch_up in [
+        CatchUp::None,
+        CatchUp::Latest,
+        CatchUp::All(100),
+        CatchUp::Coalesce,
+    ] {
+        let mut input = DueInput::new(
+            &schedules,
+            at("2025-01-01T00:00:00Z"),
+            at("2026-01-01T00:00:00Z"),
+        );
         input.catch_up = catch_up;
         let begin = Instant::now();
         let plan = due(&input);
         let took = begin.elapsed();
-        assert!(took < Duration::from_millis(500), "{took:?} for {catch_up:?}");
+        assert!(
+            took < Duration::from_millis(500),
+            "{took:?} for {catch_up:?}"
+        );
         accounts_for_everything(&input, &plan);
         assert_eq!(plan.missed() + plan.runs.len() as u64, 365 * 86_400);
         assert!(!plan.more);
     }
     // MISS-007: from the epoch to today.
     let schedules = [every(5, "1970-01-01T00:00:00Z")];
-    let mut input =
-        DueInput::new(&schedules, at("1970-01-01T00:00:10Z"), at("2026-01-01T00:00:00Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("1970-01-01T00:00:10Z"),
+        at("2026-01-01T00:00:00Z"),
+    );
     input.catch_up = CatchUp::All(10);
     let plan = due(&input);
     assert_eq!(plan.runs.len(), 10);
@@ -308,16 +470,24 @@ fn a_fixed_rate_keeps_its_anchor() {
         planned.extend(plan.runs.iter().map(|run| run.planned));
         mark = plan.high_water;
     }
-    let wanted: Vec<_> = (11..=15).map(|hour| at(&format!("2026-03-01T{hour}:00:00Z"))).collect();
+    let wanted: Vec<_> = (11..=15)
+        .map(|hour| at(&format!("2026-03-01T{hour}:00:00Z")))
+        .collect();
     assert_eq!(planned, wanted);
 }
 
 #[test]
 fn several_schedules_share_an_instant_once() {
-    let schedules =
-        [cron("0 * * * *", "UTC"), cron("0 0 * * *", "UTC"), every(1_800, "2026-01-01T00:00:00Z")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-01-01T22:45:00Z"), at("2026-01-02T00:30:05Z"));
+    let schedules = [
+        cron("0 * * * *", "UTC"),
+        cron("0 0 * * *", "UTC"),
+        every(1_800, "2026-01-01T00:00:00Z"),
+    ];
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-01-01T22:45:00Z"),
+        at("2026-01-02T00:30:05Z"),
+    );
     input.catch_up = CatchUp::All(10);
     check(
         &input,
@@ -333,7 +503,12 @@ fn several_schedules_share_an_instant_once() {
     check(
         &input,
         &["2026-01-02T00:30:00Z"],
-        &[("2026-01-01T23:00:00Z", "2026-01-02T00:00:00Z", 3, "catch_up")],
+        &[(
+            "2026-01-01T23:00:00Z",
+            "2026-01-02T00:00:00Z",
+            3,
+            "catch_up",
+        )],
     );
 }
 
@@ -341,13 +516,21 @@ fn several_schedules_share_an_instant_once() {
 fn a_gap_runs_once_and_keeps_its_wall_clock_time() {
     // DST-001
     let schedules = [cron("30 2 * * *", "Europe/Zurich")];
-    let input = DueInput::new(&schedules, at("2022-03-27T00:50:00Z"), at("2022-03-27T01:00:01Z"));
+    let input = DueInput::new(
+        &schedules,
+        at("2022-03-27T00:50:00Z"),
+        at("2022-03-27T01:00:01Z"),
+    );
     let plan = check(&input, &["2022-03-27T01:00:00Z"], &[]);
     assert_eq!(plan.runs[0].civil.to_string(), "2022-03-27T02:30:00");
     assert_eq!(plan.next_wake, Some(at("2022-03-28T00:30:00Z")));
     // DST-003: once in a fold, also when asked again between the two passes.
     let schedules = [cron("30 1 * * *", "America/New_York")];
-    let input = DueInput::new(&schedules, at("2026-11-01T05:00:00Z"), at("2026-11-01T05:30:01Z"));
+    let input = DueInput::new(
+        &schedules,
+        at("2026-11-01T05:00:00Z"),
+        at("2026-11-01T05:30:01Z"),
+    );
     let plan = check(&input, &["2026-11-01T05:30:00Z"], &[]);
     let input = DueInput::new(&schedules, plan.high_water, at("2026-11-01T07:00:00Z"));
     check(&input, &[], &[]);
@@ -356,12 +539,19 @@ fn a_gap_runs_once_and_keeps_its_wall_clock_time() {
 #[test]
 fn one_shot_and_fixed_delay_fire_once() {
     let schedules = [Schedule::at(at("2026-06-01T10:00:00Z"))];
-    let input = DueInput::new(&schedules, at("2026-06-01T09:00:00Z"), at("2026-06-01T10:00:01Z"));
+    let input = DueInput::new(
+        &schedules,
+        at("2026-06-01T09:00:00Z"),
+        at("2026-06-01T10:00:01Z"),
+    );
     let plan = check(&input, &["2026-06-01T10:00:00Z"], &[]);
     assert_eq!(plan.next_wake, None);
     let schedules = [Schedule::after(minutes(10)).expect("a good delay")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-06-01T09:00:00Z"), at("2026-06-01T10:00:01Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-06-01T09:00:00Z"),
+        at("2026-06-01T10:00:01Z"),
+    );
     assert_eq!(due(&input).next_wake, None);
     input.pending = schedules[0].following(at("2026-06-01T09:49:59.5Z"));
     check(&input, &["2026-06-01T10:00:00Z"], &[]);
@@ -370,17 +560,30 @@ fn one_shot_and_fixed_delay_fire_once() {
 #[test]
 fn jitter_delays_the_start_and_not_the_identity() {
     let schedules = [cron("* * * * *", "UTC")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-06-01T09:00:30Z"), at("2026-06-01T10:00:30Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-06-01T09:00:30Z"),
+        at("2026-06-01T10:00:30Z"),
+    );
     input.catch_up = CatchUp::All(100);
     input.jitter = SignedDuration::from_secs(30);
     input.jitter_seed = 42;
     let plan = due(&input);
     assert_eq!(plan.runs.len(), 60);
-    let delays: Vec<_> =
-        plan.runs.iter().map(|run| run.not_before.duration_since(run.planned)).collect();
-    assert!(delays.iter().all(|delay| !delay.is_negative() && *delay <= input.jitter));
-    assert!(delays.iter().any(|delay| *delay != delays[0]), "each run has its own share");
+    let delays: Vec<_> = plan
+        .runs
+        .iter()
+        .map(|run| run.not_before.duration_since(run.planned))
+        .collect();
+    assert!(
+        delays
+            .iter()
+            .all(|delay| !delay.is_negative() && *delay <= input.jitter)
+    );
+    assert!(
+        delays.iter().any(|delay| *delay != delays[0]),
+        "each run has its own share"
+    );
     assert_eq!(plan, due(&input), "the same share each time");
     // The window counts from planned + jitter.
     input.window = Some(minutes(5));
@@ -388,15 +591,22 @@ fn jitter_delays_the_start_and_not_the_identity() {
     for run in &plan.runs {
         assert!(input.now.duration_since(run.not_before) <= minutes(5));
     }
-    assert!(plan.skips.iter().all(|skip| skip.reason == Reason::Deadline));
+    assert!(
+        plan.skips
+            .iter()
+            .all(|skip| skip.reason == Reason::Deadline)
+    );
     accounts_for_everything(&input, &plan);
 }
 
 #[test]
 fn a_natural_day_stays_whole_across_clock_changes() {
     let schedules = [cron("30 2 * * *", "America/New_York")];
-    let mut input =
-        DueInput::new(&schedules, at("2026-03-08T00:00:00Z"), at("2026-03-08T07:00:01Z"));
+    let mut input = DueInput::new(
+        &schedules,
+        at("2026-03-08T00:00:00Z"),
+        at("2026-03-08T07:00:01Z"),
+    );
     input.period = sichen_core::schedule::PeriodRule::CivilDay;
     let plan = check(&input, &["2026-03-08T07:00:00Z"], &[]);
     assert_eq!(plan.runs[0].period_start, at("2026-03-07T05:00:00Z"));
@@ -409,5 +619,8 @@ fn a_natural_day_stays_whole_across_clock_changes() {
     };
     let plan = check(&input, &["2026-03-09T06:30:00Z"], &[]);
     let run = plan.runs[0];
-    assert_eq!(run.period_end.duration_since(run.period_start), SignedDuration::from_hours(23));
+    assert_eq!(
+        run.period_end.duration_since(run.period_start),
+        SignedDuration::from_hours(23)
+    );
 }
