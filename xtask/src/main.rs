@@ -11,6 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod codegen;
 mod stage;
+mod states;
 mod test;
 mod tidy;
 mod workspace;
@@ -31,7 +32,13 @@ enum Command {
     Tidy,
     /// Build what the tests need, run every test, and close with what was and was not tested
     Test(test::Options),
-    /// Regenerate the checked-in generated code
+    /// Draw docs/states.md from the move table
+    States {
+        /// Change nothing; fail when the page is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Generate the protocol code from the .proto files
     Codegen {
         /// Change nothing; fail when a file is out of date
         #[arg(long)]
@@ -53,6 +60,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
+        Command::States { check } => states::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),
     }
 }

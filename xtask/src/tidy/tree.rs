@@ -34,13 +34,14 @@ impl File {
             .any(|line| line.contains("@generated") || line.contains("Do not edit"))
     }
 
-    /// Test code by place: an integration test, a bench, or a sibling `tests.rs`.
+    /// Test code by place: an integration test, a bench, or a sibling `tests.rs` or `*_tests.rs`.
     pub fn is_test(&self) -> bool {
         let path = self.path.as_str();
         path.contains("/tests/")
             || path.starts_with("tests/")
             || path.contains("/benches/")
             || path.ends_with("/tests.rs")
+            || path.ends_with("_tests.rs")
     }
 
     /// The crate's folder name for a file under `crates/`, else the first folder.
