@@ -276,10 +276,11 @@ impl Running {
                             tracing::info!(duty = name, failures, "the duty goes on");
                         }
                         failures = 0;
-                        if name == "coordinate" && outage.swap(false, Ordering::SeqCst) {
-                            if let Ok(now) = engine.context.store.now().await {
-                                engine.reaper.hold(now);
-                            }
+                        if name == "coordinate"
+                            && outage.swap(false, Ordering::SeqCst)
+                            && let Ok(now) = engine.context.store.now().await
+                        {
+                            engine.reaper.hold(now);
                         }
                         wait.map_or(period, |wait| wait.min(period))
                     }

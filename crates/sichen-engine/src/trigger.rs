@@ -257,7 +257,7 @@ pub fn advance(
         job: job.uid,
         revision: job.revision,
         from: job.high_water,
-        to: plan.high_water,
+        to,
         next_due: if plan.more {
             Some(plan.high_water)
         } else {

@@ -28,10 +28,10 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         return ApplyVerdict::Unchanged(job.uid, job.revision);
     }
     let uid = job.uid;
-    if let Some(closing) = a.closing {
-        if advance(tx, closing).is_none() {
-            return ApplyVerdict::Conflict;
-        }
+    if let Some(closing) = a.closing
+        && advance(tx, closing).is_none()
+    {
+        return ApplyVerdict::Conflict;
     }
     let Some(row) = tx.state.jobs.get_mut(&uid) else {
         return ApplyVerdict::Conflict;
