@@ -79,31 +79,4 @@ pub fn has_expired(expires_at: Timestamp, now: Timestamp) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(ttl_s: i64, beat_s: i64, sane: bool) {
-        let rhythm = Rhythm {
-            ttl: SignedDuration::from_secs(ttl_s),
-            beat: SignedDuration::from_secs(beat_s),
-        };
-        assert_eq!(
-            rhythm.checked().is_ok(),
-            sane,
-            "ttl {ttl_s} s, beat {beat_s} s"
-        );
-    }
-
-    /// STUCK-017.
-    #[test]
-    fn a_lease_not_longer_than_three_beats_is_refused() {
-        check(60, 60, false);
-        check(10, 9, false);
-        check(30, 10, true);
-        check(15, 3, true);
-        check(3, 1, true);
-        check(0, 0, false);
-        check(1, 0, false);
-        check(i64::MAX, i64::MAX, false);
-    }
-}
+mod tests;

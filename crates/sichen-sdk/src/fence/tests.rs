@@ -1,3 +1,5 @@
+//! Claims about the fence kit, the same for each dialect.
+
 use super::*;
 
 #[test]

@@ -1,1 +1,3 @@
+//! Claims about the protocol model and the simulated cluster.
+
 mod model;
