@@ -1,0 +1,500 @@
+//! What is judged at the end: gaps, rows against folds (I46, I47), acknowledgements (I25, I44),
+//! decisions (I2, I3).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use sichen_core::event::Entity;
+use sichen_core::ids::JobUid;
+use sichen_core::model::{Decision, Dump, Run, Shard};
+
+use super::{Acknowledged, Checker, FinalRow};
+use crate::data::Decided;
+use crate::fold::Broken;
+use crate::verdict::{Invariant, Sight, Step};
+
+/// The most instants compared for one job; more leave I2 undecided for it.
+const MAX_INSTANTS: usize = 1_000_000;
+
+impl Checker {
+    /// Takes a row as it is at the end, after all events. If any row is given, all must be; shards
+    /// before their runs, so that what is wrong with a shard is not reported as its run's.
+    pub fn state(&mut self, row: &FinalRow<'_>) {
+        self.saw(Sight::Row);
+        if !self.rows.any {
+            self.judge_gaps();
+            self.rows.any = true;
+        }
+        match row {
+            FinalRow::Run(run) => self.run_row(run),
+            FinalRow::Shard(shard) => self.shard_row(shard),
+            FinalRow::Job(job) => {
+                self.rows.active.entry(job.uid).or_default().0 = job.active_runs;
+                let Some(fold) = self.jobs.get(&job.uid).filter(|f| !f.trail.closed) else {
+                    return;
+                };
+                let mut differs = compare("version", fold.trail.ver, job.ver);
+                if fold.revision > 0 || !self.options.partial {
+                    differs = differs.or(compare("revision", fold.revision, job.revision.0));
+                }
+                if let Some(mark) = fold.mark {
+                    differs = differs.or(compare("high-water mark", mark, job.high_water));
+                }
+                let last = fold.trail.last;
+                self.differs(Entity::Job(job.uid), differs, last);
+            }
+            FinalRow::Session(session) => {
+                let entity = Entity::Session(session.id);
+                let Some(fold) = self.sessions.get(&session.id) else {
+                    return self.differs(entity, missing(self.options.partial), None);
+                };
+                if fold.trail.closed {
+                    return;
+                }
+                let differs = compare("whether it is over", fold.ended, session.ended.is_some())
+                    .or(compare("version", fold.trail.ver, session.ver));
+                let last = fold.trail.last;
+                self.differs(entity, differs, last);
+            }
+            FinalRow::Duty(duty) => {
+                let key = duty.key.text();
+                let Some(fold) = self.duties.get(&key).filter(|f| !f.trail.closed) else {
+                    return;
+                };
+                let node = |node: Option<sichen_core::ids::NodeId>| node.map_or(0, |n| n.0);
+                let differs = compare("term", fold.term, duty.term).or(compare(
+                    "owner",
+                    node(fold.node),
+                    node(duty.node),
+                ));
+                let last = fold.trail.last;
+                self.differs(Entity::Duty(key), differs, last);
+            }
+            FinalRow::Decision(job, decision) => {
+                self.saw(Sight::Decided);
+                self.rows
+                    .decisions
+                    .entry(*job)
+                    .or_default()
+                    .push((*decision).clone());
+            }
+        }
+    }
+
+    /// Takes all rows of a dump.
+    pub fn dump(&mut self, dump: &Dump) {
+        let jobs = dump.jobs.iter().map(FinalRow::Job);
+        let runs = dump.runs.iter().map(FinalRow::Run);
+        let shards = dump.shards.iter().map(FinalRow::Shard);
+        let sessions = dump.sessions.iter().map(FinalRow::Session);
+        let duties = dump.duties.iter().map(FinalRow::Duty);
+        let decisions = dump
+            .decisions
+            .iter()
+            .map(|(job, d)| FinalRow::Decision(*job, d));
+        for row in shards
+            .chain(runs)
+            .chain(jobs)
+            .chain(sessions)
+            .chain(duties)
+            .chain(decisions)
+        {
+            self.state(&row);
+        }
+    }
+
+    fn differs(&mut self, entity: Entity, message: Option<String>, last: Option<Step>) {
+        let Some(message) = message else { return };
+        self.close(&entity);
+        self.report(
+            entity,
+            Broken(Invariant::I46, message),
+            last.into_iter().collect(),
+        );
+    }
+
+    fn run_row(&mut self, run: &Run) {
+        let entity = Entity::Run(run.id);
+        if !run.state.is_closed() {
+            self.rows.active.entry(run.job).or_default().1 += 1;
+        }
+        if let Err(broken) = self.claim_occasion(run.job, &run.occasion.key(), run.id) {
+            if self.runs.get(&run.id).is_none_or(|f| !f.trail.closed) {
+                self.report(entity.clone(), broken, Vec::new());
+                self.close(&entity);
+            }
+            return;
+        }
+        let known = |f: &&crate::fold::run::Run| f.trail.ver > 0 || f.trail.closed;
+        let Some(fold) = self.runs.get(&run.id).filter(known) else {
+            return self.differs(entity, missing(self.options.partial), None);
+        };
+        if fold.trail.closed {
+            return;
+        }
+        let c = &run.counters;
+        let mut differs = compare("state", fold.state, run.state.word()).or(compare(
+            "version",
+            fold.trail.ver,
+            run.ver,
+        ));
+        if !fold.trail.partial {
+            let stop = run.stop.map(|(cause, _)| cause.word());
+            differs = differs
+                .or(compare("round", fold.round, run.round))
+                .or(compare("stop", fold.stop.unwrap_or(""), stop.unwrap_or("")));
+        }
+        if !fold.unsure {
+            differs = differs
+                .or(compare("open shards", fold.open, c.open))
+                .or(compare("succeeded shards", fold.succeeded, c.succeeded))
+                .or(compare("failed shards", fold.failed, c.failed))
+                .or(compare("cancelled shards", fold.cancelled, c.cancelled));
+        }
+        let last = fold.trail.last;
+        self.differs(entity, differs, last);
+    }
+
+    fn shard_row(&mut self, shard: &Shard) {
+        let entity = Entity::Shard(shard.key);
+        let known = self
+            .runs
+            .get(&shard.key.run)
+            .is_some_and(|r| r.trail.ver > 0 || r.trail.closed);
+        let Some(fold) = self.shards.get(&shard.key) else {
+            // No event of its own: it is as its run wrote it.
+            if known && shard.ver != 1 && !self.options.partial {
+                let message = format!("version is {}, the log has no event of it", shard.ver);
+                self.differs(entity, Some(message), None);
+            } else if !known {
+                self.differs(entity, missing(self.options.partial), None);
+            }
+            return;
+        };
+        if fold.trail.closed {
+            return;
+        }
+        let mut differs = compare("state", fold.state, shard.state.word())
+            .or(compare("version", fold.trail.ver, shard.ver))
+            .or(compare("token", fold.token, shard.token))
+            .or((!fold.attempt_unknown)
+                .then(|| compare("attempt", fold.attempt, shard.attempt))
+                .flatten());
+        if !fold.trail.partial {
+            differs = differs
+                .or(compare("checkpoint", fold.seq, shard.checkpoint.seq))
+                .or(compare(
+                    "holder",
+                    fold.session.map_or(0, |s| s.0),
+                    shard.session.map_or(0, |s| s.0),
+                ));
+        }
+        let last = fold.trail.last;
+        self.differs(entity, differs, last);
+    }
+
+    pub(super) fn judge_end(&mut self) {
+        self.judge_gaps();
+        self.judge_runs();
+        self.judge_acks();
+        self.judge_decisions();
+        if !self.rows.any {
+            self.unknown
+                .insert(Invariant::I46, "no rows were given".into());
+            self.unknown
+                .insert(Invariant::I47, "no rows were given".into());
+            return;
+        }
+        if self.options.partial || self.violation_count > 0 {
+            return;
+        }
+        let active = std::mem::take(&mut self.rows.active);
+        for (job, (counted, open)) in active {
+            if counted != open && self.jobs.contains_key(&job) {
+                let message = format!("its row counts {counted} active runs, {open} are open");
+                self.report(
+                    Entity::Job(job),
+                    Broken(Invariant::I47, message),
+                    Vec::new(),
+                );
+            }
+        }
+    }
+
+    /// Events whose predecessor never came.
+    pub(super) fn judge_gaps(&mut self) {
+        let early = std::mem::take(&mut self.early);
+        for ((entity, ver), event) in early {
+            let (closed, last) = match self.trail(&entity) {
+                Some(trail) => (trail.closed, trail.last),
+                None => (false, None),
+            };
+            if closed {
+                continue;
+            }
+            let have = last.map_or(first_version(&entity), |s| s.ver);
+            let message = format!("version {ver} follows version {have}: an event is missing");
+            let witness = last.into_iter().chain([Step::of(&event)]).collect();
+            self.report(entity.clone(), Broken(Invariant::I46, message), witness);
+            self.close(&entity);
+        }
+    }
+
+    fn judge_runs(&mut self) {
+        let mut found = Vec::new();
+        for (id, run) in &mut self.runs {
+            if run.trail.closed || run.unsure {
+                continue;
+            }
+            let last = run.trail.last;
+            if let Err(broken) = run.judge() {
+                found.push((*id, broken, last));
+                continue;
+            }
+            let (state, open) = (run.state, run.open);
+            let message = if run.pending.is_some() {
+                format!("settled {state} while {open} of its shards are open")
+            } else if self.options.quiescent && !run.is_closed() {
+                format!("still {state} with {open} open shards when all is quiet")
+            } else {
+                continue;
+            };
+            found.push((*id, Broken(Invariant::I27, message), last));
+        }
+        for (id, broken, last) in found {
+            let entity = Entity::Run(id);
+            self.report(entity.clone(), broken, last.into_iter().collect());
+            self.close(&entity);
+        }
+    }
+
+    fn judge_acks(&mut self) {
+        if self.acks.is_empty() {
+            self.unknown
+                .insert(Invariant::I44, "no acknowledgements were given".into());
+            self.unknown
+                .insert(Invariant::I25, "no starts were given".into());
+        }
+        for ack in std::mem::take(&mut self.acks) {
+            self.saw(Sight::Acknowledged);
+            match ack {
+                Acknowledged::Op(op) => {
+                    if self.ops.as_ref().is_some_and(|ops| !ops.contains(&op)) {
+                        let message =
+                            format!("operation {op} was acknowledged and is not in the log");
+                        self.report(
+                            Entity::Duty("any".into()),
+                            Broken(Invariant::I44, message),
+                            Vec::new(),
+                        );
+                    }
+                }
+                Acknowledged::Run(id) => {
+                    if self
+                        .runs
+                        .get(&id)
+                        .is_none_or(|r| r.trail.ver == 0 && !r.trail.closed)
+                    {
+                        let message = "was acknowledged and is not in the log".to_owned();
+                        self.report(Entity::Run(id), Broken(Invariant::I44, message), Vec::new());
+                    }
+                }
+                Acknowledged::Finished { key, .. }
+                | Acknowledged::Checkpoint { key, .. }
+                | Acknowledged::Started { key, .. } => {
+                    let Some(fold) = self.shards.get(&key) else {
+                        let message = format!("{ack:?} was acknowledged and is not in the log");
+                        self.report(
+                            Entity::Shard(key),
+                            Broken(Invariant::I44, message),
+                            Vec::new(),
+                        );
+                        continue;
+                    };
+                    if fold.trail.closed || fold.trail.partial {
+                        continue;
+                    }
+                    if let Some(broken) = judge_ack(fold, ack) {
+                        let last = fold.trail.last;
+                        self.report(Entity::Shard(key), broken, last.into_iter().collect());
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge_decisions(&mut self) {
+        let decisions = std::mem::take(&mut self.rows.decisions);
+        let mut found = Vec::new();
+        for (uid, job) in &self.jobs {
+            if job.trail.closed {
+                continue;
+            }
+            let mine = decisions.get(uid).map_or(&[][..], Vec::as_slice);
+            match judge_job(*uid, job, mine, self) {
+                Ok(undecided) => {
+                    if let Some(reason) = undecided {
+                        self.unknown.entry(Invariant::I2).or_insert(reason);
+                    }
+                }
+                Err(broken) => found.push((*uid, broken, job.trail.last)),
+            }
+        }
+        for (uid, broken, last) in found {
+            self.report(Entity::Job(uid), broken, last.into_iter().collect());
+        }
+    }
+}
+
+fn first_version(entity: &Entity) -> u32 {
+    super::first_version(entity) - 1
+}
+
+fn missing(partial: bool) -> Option<String> {
+    (!partial).then(|| "the row exists, the log has no event of it".to_owned())
+}
+
+fn compare<T: PartialEq + std::fmt::Display>(what: &str, log: T, row: T) -> Option<String> {
+    (log != row).then(|| format!("{what}: the log says {log}, the row says {row}"))
+}
+
+fn judge_ack(fold: &crate::fold::shard::Shard, ack: Acknowledged) -> Option<Broken> {
+    match ack {
+        Acknowledged::Finished { token, .. } => {
+            let accepted = fold.attempts.iter().any(|a| a.token == token && a.reported);
+            let message =
+                format!("the report of token {token} was acknowledged and is not in the log");
+            (!accepted).then_some(Broken(Invariant::I44, message))
+        }
+        Acknowledged::Checkpoint { seq, .. } => {
+            let message = format!(
+                "checkpoint {seq} was acknowledged, the log ends at {}",
+                fold.seq
+            );
+            (seq > fold.seq).then_some(Broken(Invariant::I44, message))
+        }
+        Acknowledged::Started { token, seq, .. } => {
+            let Some(attempt) = fold.attempts.iter().find(|a| a.token == token) else {
+                let message =
+                    format!("an attempt with token {token} was started, none was granted");
+                return Some(Broken(Invariant::I44, message));
+            };
+            let message = format!(
+                "the attempt of token {token} started from checkpoint {seq}, {} was accepted before its grant",
+                attempt.seq_at_grant
+            );
+            (seq < attempt.seq_at_grant).then_some(Broken(Invariant::I25, message))
+        }
+        Acknowledged::Op(_) | Acknowledged::Run(_) => None,
+    }
+}
+
+/// I2 and I3 (and I46 for decisions) of one job; `Ok(Some(reason))` where the oracle is needed and
+/// can't say.
+fn judge_job(
+    uid: JobUid,
+    job: &crate::fold::job::Job,
+    rows: &[Decision],
+    checker: &Checker,
+) -> Result<Option<String>, Broken> {
+    let removed: BTreeSet<Timestamp> = rows
+        .iter()
+        .filter(|d| d.reason == "removed")
+        .map(|d| d.from)
+        .collect();
+    let has_run = |p: &Timestamp| job.planned.contains(p) || removed.contains(p);
+    let mut fired = BTreeSet::new();
+    for at in &job.fired {
+        if !has_run(at) {
+            return Err(Broken(
+                Invariant::I2,
+                format!("{at} is decided as a run, but has none"),
+            ));
+        }
+        if !fired.insert(*at) {
+            return Err(Broken(
+                Invariant::I2,
+                format!("{at} is decided twice, as a run"),
+            ));
+        }
+    }
+    let mut decided = job.decided.clone();
+    decided.sort();
+    for pair in decided.windows(2) {
+        if pair[1].from <= pair[0].to {
+            let message = format!(
+                "{} is decided {} and {}",
+                pair[1].from, pair[0].reason, pair[1].reason
+            );
+            return Err(Broken(Invariant::I2, message));
+        }
+    }
+    let within = |d: &Decided, p: &Timestamp| d.from <= *p && *p <= d.to;
+    for d in &decided {
+        if let Some(both) = fired.range(d.from..=d.to).next()
+            && d.count > 0
+            && d.from == d.to
+        {
+            return Err(Broken(
+                Invariant::I2,
+                format!("{both} has a run and the decision {}", d.reason),
+            ));
+        }
+    }
+    if checker.rows.any && !checker.options.partial {
+        judge_decision_rows(&decided, rows)?;
+    }
+    let (Some(first), Some(last)) = (job.first_mark, job.mark) else {
+        return Ok(None);
+    };
+    let Some(oracle) = &checker.options.oracle else {
+        return Ok(Some("no oracle for the schedules was given".into()));
+    };
+    let instants = oracle
+        .instants(uid, first, last)
+        .filter(|i| i.len() <= MAX_INSTANTS);
+    let Some(instants) = instants else {
+        return Ok(Some(format!(
+            "the oracle does not know the schedule of job {uid}"
+        )));
+    };
+    let instants: BTreeSet<Timestamp> = instants.into_iter().collect();
+    let settled = |p: &Timestamp| has_run(p) || decided.iter().any(|d| within(d, p));
+    if let Some(lost) = instants.iter().find(|p| !settled(p)) {
+        return Err(Broken(
+            Invariant::I2,
+            format!("{lost} has neither run nor decision"),
+        ));
+    }
+    if let Some(invented) = fired.iter().find(|p| !instants.contains(*p)) {
+        return Err(Broken(
+            Invariant::I3,
+            format!("{invented} has a run, the schedule has no such instant"),
+        ));
+    }
+    Ok(None)
+}
+
+/// Each decision of the log has its row, and each row its event.
+fn judge_decision_rows(decided: &[Decided], rows: &[Decision]) -> Result<(), Broken> {
+    let mut kept: Vec<Decided> = rows
+        .iter()
+        .filter(|d| d.reason != "removed")
+        .map(|d| Decided {
+            from: d.from,
+            to: d.to,
+            count: d.count,
+            reason: d.reason.clone(),
+        })
+        .collect();
+    kept.sort();
+    if kept == decided {
+        return Ok(());
+    }
+    let message = format!(
+        "the log has {} decisions, the rows are {} and differ",
+        decided.len(),
+        kept.len()
+    );
+    Err(Broken(Invariant::I46, message))
+}

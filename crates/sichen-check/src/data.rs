@@ -1,0 +1,78 @@
+//! The parts of an event's data that the checker reads; everything else is passed over.
+
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use sichen_core::event::Event;
+
+/// All fields any kind may have; absent ones stay empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Data {
+    pub session: Option<u64>,
+    pub node: Option<u64>,
+    pub seq: Option<u64>,
+    /// The checkpoint that a grant starts from.
+    pub checkpoint_seq: Option<u64>,
+    pub end: Option<String>,
+    pub stop: Option<String>,
+    pub job: Option<String>,
+    pub occasion: Option<String>,
+    pub total: Option<u32>,
+    pub plan: Option<bool>,
+    pub round: Option<u32>,
+    pub revision: Option<u32>,
+    #[serde(deserialize_with = "instant")]
+    pub from: Option<Timestamp>,
+    #[serde(deserialize_with = "instant")]
+    pub to: Option<Timestamp>,
+    #[serde(deserialize_with = "instant")]
+    pub high_water: Option<Timestamp>,
+    pub term: Option<u64>,
+    pub counts_match: Option<bool>,
+    /// Occasions that a step of the mark wrote runs for.
+    pub runs: Vec<String>,
+    pub decisions: Vec<Decided>,
+}
+
+/// A decision as the step of the mark that took it says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) struct Decided {
+    #[serde(deserialize_with = "instant_here")]
+    pub from: Timestamp,
+    #[serde(deserialize_with = "instant_here")]
+    pub to: Timestamp,
+    pub count: u64,
+    pub reason: String,
+}
+
+impl Data {
+    pub(crate) fn of(event: &Event) -> Result<Self, serde_json::Error> {
+        if event.data.is_empty() || event.data == "{}" {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(&event.data)
+    }
+}
+
+/// Microseconds since 1970, or RFC 3339.
+fn instant<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Timestamp>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Micros(i64),
+        Text(String),
+    }
+    let Some(form) = Option::<Form>::deserialize(d)? else {
+        return Ok(None);
+    };
+    let instant = match form {
+        Form::Micros(us) => Timestamp::from_microsecond(us),
+        Form::Text(text) => text.parse(),
+    };
+    instant.map(Some).map_err(D::Error::custom)
+}
+
+fn instant_here<'de, D: Deserializer<'de>>(d: D) -> Result<Timestamp, D::Error> {
+    instant(d)?.ok_or_else(|| D::Error::custom("an instant is missing"))
+}

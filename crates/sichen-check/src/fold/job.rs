@@ -1,0 +1,88 @@
+//! A job's high-water mark, and what was decided up to it (I2, I5).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use sichen_core::event::{Event, Kind};
+use sichen_core::ids::Occasion;
+
+use super::{Broken, Trail, broken};
+use crate::data::{Data, Decided};
+use crate::verdict::Invariant;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Job {
+    pub trail: Trail,
+    pub revision: u32,
+    pub mark: Option<Timestamp>,
+    pub deleted: bool,
+    pub paused: bool,
+    /// Where the mark stood when the history began.
+    pub first_mark: Option<Timestamp>,
+    /// Instants for which steps of the mark say that they wrote a run.
+    pub fired: Vec<Timestamp>,
+    /// What steps of the mark decided against.
+    pub decided: Vec<Decided>,
+    /// Planned instants with a run of rerun 0.
+    pub planned: BTreeSet<Timestamp>,
+}
+
+impl Job {
+    pub fn apply(&mut self, e: &Event, data: &Data) -> Result<(), Broken> {
+        self.trail.check(e)?;
+        match e.kind {
+            Kind::JobApplied => {
+                let revision = data.revision.unwrap_or(self.revision + 1);
+                if self.revision > 0 && revision < self.revision {
+                    let message = format!("revision falls from {} to {revision}", self.revision);
+                    return broken(Invariant::I45, message);
+                }
+                self.revision = revision;
+                if self.mark.is_none() {
+                    self.mark = data.high_water;
+                }
+            }
+            Kind::JobPaused => self.paused = true,
+            Kind::JobResumed => self.paused = false,
+            Kind::JobDeleted => self.deleted = true,
+            _ => {}
+        }
+        if e.kind == Kind::ScheduleAdvanced {
+            self.advance(data)?;
+        }
+        self.trail.push(e);
+        Ok(())
+    }
+
+    fn advance(&mut self, data: &Data) -> Result<(), Broken> {
+        let (Some(from), Some(to)) = (data.from, data.to) else {
+            return Ok(());
+        };
+        if let Some(mark) = self.mark
+            && mark != from
+        {
+            return broken(
+                Invariant::I5,
+                format!("the mark moves from {from}, but it was at {mark}"),
+            );
+        }
+        if to < from {
+            return broken(
+                Invariant::I5,
+                format!("the mark moves back from {from} to {to}"),
+            );
+        }
+        self.mark = Some(to);
+        self.first_mark = self.first_mark.or(Some(from));
+        self.fired.extend(
+            data.runs
+                .iter()
+                .filter_map(|key| match Occasion::parse(key) {
+                    Some(Occasion::Planned { at, rerun: 0 }) => Some(at),
+                    _ => None,
+                }),
+        );
+        self.decided.extend(data.decisions.iter().cloned());
+        Ok(())
+    }
+}

@@ -1,0 +1,3 @@
+mod faults;
+mod history;
+mod verdicts;
