@@ -128,6 +128,26 @@ pub struct RunTerms {
     pub deadline: Option<Timestamp>,
 }
 
+/// How a run is shown: `job:2026-08-30T00:00:00+08:00`, `#2` for a rerun, `job:manual:<key>`.
+///
+/// `zone` is the job's zone; an unknown one shows UTC.
+#[must_use]
+pub fn run_key(job: &JobName, occasion: &Occasion, zone: &str) -> String {
+    match occasion {
+        Occasion::Manual { key } => format!("{job}:manual:{key}"),
+        Occasion::Planned { at, rerun } => {
+            let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
+            let at = at.display_with_offset(zone.to_offset(*at));
+            let rerun = if *rerun == 0 {
+                String::new()
+            } else {
+                format!("#{}", rerun + 1)
+            };
+            format!("{job}:{at}{rerun}")
+        }
+    }
+}
+
 /// A planned period, half open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {

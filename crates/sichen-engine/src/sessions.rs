@@ -23,8 +23,8 @@ use sichen_core::lifecycle::{ShardState, StopCause};
 use sichen_core::model::{DutyKey, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CheckpointVerdict, Error, Finish, FinishVerdict, Register, RenewVerdict, SaveCheckpoint,
-    ShardFacts,
+    CheckpointVerdict, Error, Finish, FinishVerdict, Granted, Register, RenewVerdict,
+    SaveCheckpoint, ShardFacts,
 };
 
 use crate::context::Context;
@@ -248,7 +248,14 @@ impl Sessions {
             store.drain_session(registered.session).await?;
         }
         for old in &registered.superseded {
-            self.courier.deliver(*old, ToWorker::Superseded);
+            // A process that lost its session and comes back is no stranger to itself.
+            let stranger = store
+                .get_session(*old)
+                .await?
+                .is_some_and(|s| s.worker.incarnation != hello.worker.incarnation);
+            if stranger {
+                self.courier.deliver(*old, ToWorker::Superseded);
+            }
         }
         if let Some(other) = registered.name_taken_by {
             tracing::warn!(worker = %hello.worker.name, session = %other, "SC4001: another worker with another data directory uses this name");
@@ -281,7 +288,7 @@ impl Sessions {
             running: hello.running.clone(),
             highest_grant_seen: hello.highest_grant_seen,
         };
-        Ok(match self.beat(beat, true).await? {
+        Ok(match self.beat(beat).await? {
             BeatAnswer::Lost => HelloAnswer::SessionLost,
             BeatAnswer::Superseded => HelloAnswer::Superseded,
             BeatAnswer::Alive { stop, .. } => HelloAnswer::Welcome {
@@ -312,11 +319,28 @@ impl Sessions {
         Ok(node.map(|n| n.address))
     }
 
-    /// Takes a beat. With `resumed`, grants that the worker has not seen are sent again at once.
+    /// Sends a session's grants above `highest_grant_seen` again: what a worker missed that comes
+    /// back over a new stream, once that stream is open.
+    ///
+    /// # Errors
+    /// As the store; the worker's beats then find what is missing.
+    pub async fn resend(&self, session: SessionId, highest_grant_seen: u64) -> Result<(), Error> {
+        let leases = self.context.store.list_leases(session).await?;
+        let unseen = leases
+            .into_iter()
+            .filter(|s| s.grant_seq > highest_grant_seen)
+            .map(|shard| {
+                let grant_seq = shard.grant_seq;
+                (session, Granted { shard, grant_seq })
+            });
+        self.dispatcher.hand_over(unseen.collect()).await
+    }
+
+    /// Takes a beat. A grant that the worker has not seen for two beats is sent again.
     ///
     /// # Errors
     /// As the store: the worker goes on until its own deadline.
-    pub async fn beat(&self, beat: Beat, resumed: bool) -> Result<BeatAnswer, Error> {
+    pub async fn beat(&self, beat: Beat) -> Result<BeatAnswer, Error> {
         let store = &*self.context.store;
         let renewed = store
             .renew_sessions(vec![beat.session], self.rhythm.ttl)
@@ -348,12 +372,9 @@ impl Sessions {
                 .is_some_and(|at| at.checked_add(patience).is_ok_and(|end| end <= now));
             if shard.grant_seq <= beat.highest_grant_seen {
                 missing.insert((shard.key, shard.token));
-            } else if resumed || old {
+            } else if old {
                 let grant_seq = shard.grant_seq;
-                unseen.push((
-                    beat.session,
-                    sichen_core::port::Granted { shard, grant_seq },
-                ));
+                unseen.push((beat.session, Granted { shard, grant_seq }));
             }
         }
         self.release_missing(beat.session, missing, now).await?;

@@ -1,0 +1,380 @@
+//! Between the wire's messages and the engine's values, by hand.
+
+use jiff::SignedDuration;
+use sichen_core::document::{KeysSpec, ShardsSpec};
+use sichen_core::ids::{SessionId, ShardKey, Token};
+use sichen_core::layout::Descriptor;
+use sichen_core::lease::Rhythm;
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity, run_key};
+use sichen_core::name::Name;
+use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
+use sichen_engine::courier::{StopReason, ToWorker};
+use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
+use sichen_engine::work::Work;
+use sichen_proto::v1;
+use sichen_proto::v1::server_message::Message;
+
+/// From TERM to KILL.
+const GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+pub(super) fn message(message: Message) -> v1::ServerMessage {
+    v1::ServerMessage {
+        message: Some(message),
+    }
+}
+
+pub(super) fn refused(code: &str, text: &str) -> v1::ServerMessage {
+    let refused = v1::Refused {
+        code: code.to_owned(),
+        message: text.to_owned(),
+    };
+    message(Message::Refused(refused))
+}
+
+pub(super) fn session_lost() -> v1::ServerMessage {
+    let reason = "the session is over; register anew".to_owned();
+    message(Message::SessionLost(v1::SessionLost { reason }))
+}
+
+pub(super) fn superseded() -> v1::ServerMessage {
+    let detail = "a newer process of this worker has registered".to_owned();
+    message(Message::Superseded(v1::Superseded { detail }))
+}
+
+pub(super) fn shard(shard: &v1::ShardRef) -> ShardKey {
+    ShardKey::new(sichen_core::ids::RunId(shard.run_id), shard.no)
+}
+
+fn shard_ref(key: ShardKey) -> Option<v1::ShardRef> {
+    Some(v1::ShardRef {
+        run_id: key.run.0,
+        no: key.no.0,
+    })
+}
+
+pub(super) fn held(held: &v1::Held) -> Option<(ShardKey, Token)> {
+    Some((shard(held.shard.as_ref()?), Token(held.token)))
+}
+
+pub(super) fn progress(counters: &v1::Counters) -> Progress {
+    let rate = counters.rate.unwrap_or(0.0).clamp(0.0, 1e12) * 1000.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped"
+    )]
+    let rate_milli = rate as u64;
+    // Counts beyond 2^53 are no counts; the store's integers are signed.
+    let count = |n: u64| n.min(1 << 53);
+    Progress {
+        done: count(counters.done.unwrap_or(0)),
+        expected: counters.expected.map(count),
+        rate_milli,
+        waiting_on: cut(&counters.waiting_on, 256),
+    }
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    text[..text.floor_char_boundary(bytes)].to_owned()
+}
+
+/// A Hello; an error names what makes no sense in it.
+pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
+    let name = |what: &str, text: &str| {
+        Name::new(text).map_err(|e| format!("SC4004: the {what} {text:?} {e}"))
+    };
+    let mut journal = Vec::new();
+    let mut dead = Vec::new();
+    for entry in hello.journal {
+        let token = Token(entry.token);
+        match (entry.state, entry.shard) {
+            (Some(v1::journaled_attempt::State::Finished(finish)), _) => {
+                journal.extend(report(finish));
+            }
+            (Some(v1::journaled_attempt::State::RunningDead(_)), Some(key)) => {
+                dead.push((shard(&key), token));
+            }
+            (_, _) => return Err("SC4004: a journal entry without shard or state".to_owned()),
+        }
+    }
+    Ok(Hello {
+        worker: WorkerIdentity {
+            name: name("worker name", &hello.worker_name)?,
+            uid: hello.worker_uid,
+            boot_id: hello.boot_id,
+            incarnation: hello.incarnation,
+        },
+        pool: name("pool", &hello.pool)?,
+        slots: hello.slots,
+        handlers: hello.handlers,
+        draining: hello.draining || hello.degraded,
+        resume: hello.resume_session.map(SessionId),
+        running: hello.running.iter().filter_map(held).collect(),
+        highest_grant_seen: hello.highest_grant_seen,
+        journal,
+        dead,
+    })
+}
+
+/// The end of an attempt; `None` if it names no shard.
+pub(super) fn report(finish: v1::Finish) -> Option<Report> {
+    let key = shard(finish.shard.as_ref()?);
+    let kind = finish
+        .error
+        .as_ref()
+        .map_or(v1::ErrorKind::Unspecified, v1::AttemptError::kind);
+    let ending = match (finish.outcome(), kind) {
+        (v1::Outcome::Succeeded, _) => Ending::Succeeded,
+        (v1::Outcome::TimedOut, _) => Ending::TimedOut,
+        (v1::Outcome::Cancelled, _) => Ending::Cancelled,
+        (v1::Outcome::Released, _) => Ending::Released,
+        (_, v1::ErrorKind::FatalShard) => Ending::FailedForGood,
+        (_, v1::ErrorKind::FatalRun) => Ending::FailedRun,
+        (v1::Outcome::Failed | v1::Outcome::Unspecified, _) => Ending::Failed,
+    };
+    let plan = finish
+        .plan
+        .and_then(|plan| plan.plan)
+        .map(|plan| match plan {
+            v1::plan_result::Plan::IntBounds(b) => Plan::Extremes(Some((b.min, b.max))),
+            v1::plan_result::Plan::TimeBounds(b) => Plan::Extremes(Some((b.min_us, b.max_us))),
+            v1::plan_result::Plan::Items(items) => Plan::Items(items.items),
+            v1::plan_result::Plan::Nothing(v1::Nothing {}) => Plan::Extremes(None),
+        });
+    Some(Report {
+        key,
+        token: Token(finish.token),
+        ending,
+        digest: hex(&finish.digest),
+        failure: finish.error.map(|e| Failure {
+            code: cut(&e.code, 128),
+            message: cut(&e.message, 4096),
+        }),
+        progress: finish.counters.as_ref().map(progress),
+        plan,
+    })
+}
+
+/// At least one character, since an empty digest stands for "no report yet".
+fn hex(digest: &[u8]) -> String {
+    let mut text = String::from("d");
+    for byte in digest.iter().take(64) {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+pub(super) fn checkpoint(
+    report: v1::CheckpointReport,
+    session: SessionId,
+) -> Option<SaveCheckpoint> {
+    let key = shard(report.shard.as_ref()?);
+    let checkpoint = report.checkpoint?;
+    let position = String::from_utf8(checkpoint.position).ok()?;
+    Some(SaveCheckpoint {
+        key,
+        token: Token(report.token),
+        session,
+        checkpoint: Some(Checkpoint {
+            seq: checkpoint.seq,
+            position,
+        }),
+        progress: checkpoint
+            .counters
+            .as_ref()
+            .map(progress)
+            .unwrap_or_default(),
+    })
+}
+
+pub(super) fn checkpoint_ack(
+    item: &SaveCheckpoint,
+    verdict: CheckpointVerdict,
+) -> v1::CheckpointAck {
+    let verdict = match verdict {
+        CheckpointVerdict::Saved => v1::Verdict::Accepted,
+        CheckpointVerdict::Old => v1::Verdict::Duplicate,
+        CheckpointVerdict::Stale { .. } | CheckpointVerdict::SessionOver => v1::Verdict::Stale,
+    };
+    v1::CheckpointAck {
+        shard: shard_ref(item.key),
+        token: item.token.0,
+        seq: item.checkpoint.as_ref().map_or(0, |c| c.seq),
+        verdict: verdict.into(),
+    }
+}
+
+pub(super) fn finish_ack(key: ShardKey, token: Token, verdict: ReportVerdict) -> v1::FinishAck {
+    let (verdict, detail) = match verdict {
+        ReportVerdict::Accepted => (v1::Verdict::Accepted, String::new()),
+        ReportVerdict::Duplicate => (v1::Verdict::Duplicate, String::new()),
+        ReportVerdict::Stale { detail } => (v1::Verdict::Stale, detail),
+        ReportVerdict::Contradicts => (
+            v1::Verdict::Conflict,
+            "SC2005: this attempt has reported another end before; the first one stands".to_owned(),
+        ),
+        ReportVerdict::RetryLater => (v1::Verdict::RetryLater, String::new()),
+    };
+    v1::FinishAck {
+        shard: shard_ref(key),
+        token: token.0,
+        verdict: verdict.into(),
+        detail,
+    }
+}
+
+fn stop(stop: Vec<(ShardKey, Token, StopReason)>) -> Vec<v1::Stop> {
+    let one = |(key, token, why): (ShardKey, Token, StopReason)| v1::Stop {
+        shard: shard_ref(key),
+        token: token.0,
+        reason: reason(why).into(),
+    };
+    stop.into_iter().map(one).collect()
+}
+
+fn reason(why: StopReason) -> v1::Reason {
+    match why {
+        StopReason::CancelRequested => v1::Reason::CancelRequested,
+        StopReason::AttemptTimeout => v1::Reason::AttemptTimeout,
+        StopReason::RunStopped => v1::Reason::RunDeadline,
+        StopReason::StaleToken => v1::Reason::StaleToken,
+    }
+}
+
+fn millis(length: SignedDuration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(0)
+}
+
+pub(super) fn welcome(
+    session: SessionId,
+    rhythm: Rhythm,
+    acks: Vec<((ShardKey, Token), ReportVerdict)>,
+    stops: Vec<(ShardKey, Token, StopReason)>,
+) -> v1::ServerMessage {
+    let verdicts = acks
+        .into_iter()
+        .map(|((key, token), v)| finish_ack(key, token, v));
+    message(Message::Welcome(v1::Welcome {
+        session_id: session.0,
+        session_ttl_ms: millis(rhythm.ttl),
+        beat_ms: millis(rhythm.beat),
+        journal_verdicts: verdicts.collect(),
+        stop: stop(stops),
+    }))
+}
+
+pub(super) fn beat_ack(
+    seq: u64,
+    valid_for: SignedDuration,
+    stops: Vec<(ShardKey, Token, StopReason)>,
+) -> v1::ServerMessage {
+    let session_valid_for_ms = millis(valid_for);
+    message(Message::BeatAck(v1::BeatAck {
+        seq,
+        session_valid_for_ms,
+        stop: stop(stops),
+    }))
+}
+
+pub(super) fn to_worker(out: ToWorker) -> v1::ServerMessage {
+    match out {
+        ToWorker::Grant(work) => message(Message::Grant(grant(*work))),
+        ToWorker::Superseded => superseded(),
+        ToWorker::Cancel {
+            key,
+            token,
+            reason: why,
+            grace,
+        } => message(Message::Cancel(v1::Cancel {
+            shard: shard_ref(key),
+            token: token.0,
+            reason: reason(why).into(),
+            grace_ms: millis(grace),
+        })),
+    }
+}
+
+fn grant(work: Work) -> v1::Grant {
+    let spec = &work.document.spec;
+    let run = &work.run;
+    let shard = &work.shard;
+    let total = run.counters.total;
+    let planned = run.occasion.planned_at();
+    let unknown = |(attempt, token): &(u32, Token)| v1::UnknownOutcome {
+        attempt: *attempt,
+        token: token.0,
+    };
+    v1::Grant {
+        grant_seq: work.grant_seq,
+        shard: shard_ref(shard.key),
+        token: shard.token.0,
+        attempt: shard.attempt,
+        job: run.job_name.to_string(),
+        job_uid: run.job.to_string(),
+        run_key: run_key(&run.job_name, &run.occasion, &spec.time_zone),
+        revision: u64::from(run.revision.0),
+        total,
+        handler: run.terms.handler.clone(),
+        descriptor: Some(descriptor(&work, total)),
+        parameters: run.terms.parameters.clone(),
+        checkpoint: (shard.checkpoint.seq > 0).then(|| v1::Checkpoint {
+            seq: shard.checkpoint.seq,
+            position: shard.checkpoint.position.clone().into_bytes(),
+            counters: Some(counters(&shard.progress)),
+        }),
+        planned_at_us: planned.map(jiff::Timestamp::as_microsecond),
+        period_start_us: run.period.map(|p| p.start.as_microsecond()),
+        period_end_us: run.period.map(|p| p.end.as_microsecond()),
+        zone: spec.time_zone.clone(),
+        attempt_timeout_ms: work.document.attempt_timeout().map_or(0, millis),
+        deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
+        grace_ms: millis(GRACE),
+        fence_key: work.fence_key(),
+        traceparent: String::new(),
+        unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),
+    }
+}
+
+fn counters(progress: &Progress) -> v1::Counters {
+    v1::Counters {
+        done: Some(progress.done),
+        expected: progress.expected,
+        rate: None,
+        waiting_on: String::new(),
+    }
+}
+
+fn descriptor(work: &Work, total: u32) -> v1::Descriptor {
+    use v1::descriptor::Descriptor as Wire;
+    let times = matches!(
+        &work.document.spec.shards,
+        Some(ShardsSpec::Range(range)) if range.keys == KeysSpec::Time
+    );
+    let index = u32::try_from(work.shard.key.no.0).unwrap_or(0);
+    let wire = match &work.shard.descriptor {
+        Descriptor::Whole => Wire::Count(v1::CountPart { index: 0, total: 1 }),
+        Descriptor::Index => Wire::Count(v1::CountPart { index, total }),
+        Descriptor::Range { from, to } if times => Wire::TimeRange(v1::TimeRange {
+            from_us: *from,
+            to_us: *to,
+        }),
+        Descriptor::Range { from, to } => Wire::IntRange(v1::IntRange {
+            from: *from,
+            to: *to,
+        }),
+        Descriptor::Item(item) => Wire::Item(v1::Item { item: item.clone() }),
+        Descriptor::Plan { data_source, sql } => Wire::Plan(v1::PlanStep {
+            data_source: data_source.clone(),
+            query: sql.clone(),
+            wanted: if times {
+                v1::PlanWanted::TimeBounds.into()
+            } else {
+                v1::PlanWanted::IntBounds.into()
+            },
+        }),
+    };
+    v1::Descriptor {
+        descriptor: Some(wire),
+    }
+}

@@ -1,0 +1,365 @@
+//! One worker's stream, from its Hello to its end.
+
+use std::sync::Arc;
+
+use sichen_core::ids::{SessionId, ShardKey, Token};
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::model::Failure;
+use sichen_core::port::{CheckpointVerdict, Error, SaveCheckpoint};
+use sichen_engine::driver::Engine;
+use sichen_engine::sessions::{Beat, BeatAnswer, HelloAnswer, Report, ReportVerdict};
+use sichen_proto::PROTOCOL_VERSION;
+use sichen_proto::v1::server_message::Message as ToWorker;
+use sichen_proto::v1::worker_message::Message as FromWorker;
+use sichen_proto::v1::{self, WorkerMessage};
+use tokio_stream::StreamExt as _;
+use tonic::{Status, Streaming};
+
+use super::convert;
+use super::streams::{Out, Streams};
+
+/// Messages of one stream that are handled together.
+const CHUNK: usize = 256;
+/// How long a new stream may take to say Hello.
+const HELLO_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A stream in progress.
+pub(super) struct Stream {
+    engine: Arc<Engine>,
+    streams: Arc<Streams>,
+    out: Out,
+    session: Option<SessionId>,
+    actor: String,
+}
+
+/// Why a stream ends.
+enum End {
+    /// The worker left, or the node closes.
+    Closed,
+    /// The worker was told to go, or does not read.
+    Cut,
+}
+
+impl Stream {
+    pub(super) fn new(engine: Arc<Engine>, streams: Arc<Streams>, out: Out) -> Self {
+        Self {
+            engine,
+            streams,
+            out,
+            session: None,
+            actor: "worker".to_owned(),
+        }
+    }
+
+    pub(super) async fn serve(mut self, incoming: Streaming<WorkerMessage>, may_join: bool) {
+        if !may_join {
+            let refused = convert::refused(
+                "bad-join-token",
+                "SC4005: the join token is missing or wrong; see the file `join-token` in the server's data directory",
+            );
+            let _ = self.send(refused).await;
+            return;
+        }
+        let streams = self.streams.clone();
+        tokio::select! {
+            end = self.run(incoming) => {
+                if matches!(end, End::Cut) {
+                    tracing::debug!(session = ?self.session, "stream cut");
+                }
+            }
+            () = streams.closing() => {}
+        }
+        if let Some(session) = self.session {
+            self.streams.remove(session, &self.out);
+            let goodbye = self.engine.sessions.goodbye(&self.actor, session).await;
+            if let Err(error) = goodbye {
+                tracing::debug!(%session, %error, "the session will end by expiry");
+            }
+        }
+    }
+
+    async fn run(&mut self, mut incoming: Streaming<WorkerMessage>) -> End {
+        let first = tokio::time::timeout(HELLO_WITHIN, incoming.next()).await;
+        let Ok(Some(Ok(WorkerMessage {
+            message: Some(FromWorker::Hello(hello)),
+        }))) = first
+        else {
+            return End::Cut;
+        };
+        if self.hello(hello).await.is_err() {
+            return End::Cut;
+        }
+        let chunks = incoming.chunks_timeout(CHUNK, std::time::Duration::ZERO);
+        tokio::pin!(chunks);
+        while let Some(chunk) = chunks.next().await {
+            let mut messages = Vec::with_capacity(chunk.len());
+            let mut ended = false;
+            for item in chunk {
+                match item {
+                    Ok(message) => messages.extend(message.message),
+                    Err(_) => ended = true,
+                }
+            }
+            if self.handle(messages).await.is_err() {
+                return End::Cut;
+            }
+            if ended {
+                break;
+            }
+        }
+        End::Closed
+    }
+
+    /// Handles a chunk; neighbours of one kind go to the store together.
+    async fn handle(&mut self, messages: Vec<FromWorker>) -> Result<(), Cut> {
+        let mut reports = Vec::new();
+        let mut checkpoints = Vec::new();
+        for message in messages {
+            match message {
+                FromWorker::Finish(finish) => {
+                    self.flush_checkpoints(&mut checkpoints).await?;
+                    reports.extend(convert::report(finish));
+                }
+                FromWorker::Reject(reject) => {
+                    self.flush_checkpoints(&mut checkpoints).await?;
+                    reports.extend(rejected(reject));
+                }
+                FromWorker::Checkpoint(report) => {
+                    self.flush_reports(&mut reports).await?;
+                    checkpoints.push(report);
+                }
+                FromWorker::Beat(beat) => {
+                    self.flush_reports(&mut reports).await?;
+                    self.flush_checkpoints(&mut checkpoints).await?;
+                    self.beat(beat).await?;
+                }
+                FromWorker::Hello(hello) => {
+                    self.flush_reports(&mut reports).await?;
+                    self.flush_checkpoints(&mut checkpoints).await?;
+                    self.hello(hello).await?;
+                }
+                FromWorker::Draining(_) => {
+                    if let Some(session) = self.session {
+                        self.engine.sessions.draining(session).await?;
+                    }
+                }
+                FromWorker::Accept(_) => {}
+            }
+        }
+        self.flush_checkpoints(&mut checkpoints).await?;
+        self.flush_reports(&mut reports).await
+    }
+
+    async fn hello(&mut self, hello: v1::Hello) -> Result<(), Cut> {
+        if hello.protocol_version != PROTOCOL_VERSION {
+            let message = format!(
+                "SC4006: the worker speaks protocol {}, this server {PROTOCOL_VERSION}; use one release for both",
+                hello.protocol_version
+            );
+            self.send(convert::refused("protocol-version", &message))
+                .await?;
+            return Err(Cut);
+        }
+        let hello = match convert::hello(hello) {
+            Ok(hello) => hello,
+            Err(message) => {
+                self.send(convert::refused("bad-hello", &message)).await?;
+                return Err(Cut);
+            }
+        };
+        self.actor = format!("worker {}", hello.worker.name);
+        let acks: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
+        let dead = hello.dead.clone();
+        let seen = hello.resume.map(|_| hello.highest_grant_seen);
+        let now = self.engine.context.store.now().await?;
+        // A stream must be known before the first grant can be sent, and its Welcome comes first.
+        match self.engine.sessions.hello(hello, now).await? {
+            HelloAnswer::Welcome {
+                session,
+                rhythm,
+                journal,
+                stop,
+            } => {
+                let acks = acks.into_iter().chain(dead).zip(journal);
+                self.session = Some(session);
+                self.send(convert::welcome(session, rhythm, acks.collect(), stop))
+                    .await?;
+                self.streams.add(session, self.out.clone());
+                if let Some(seen) = seen {
+                    self.engine.sessions.resend(session, seen).await?;
+                }
+                self.engine.wake.reap();
+                self.engine.wake.dispatch();
+                Ok(())
+            }
+            HelloAnswer::SessionLost => {
+                self.session = None;
+                self.send(convert::session_lost()).await
+            }
+            HelloAnswer::Superseded => {
+                self.send(convert::superseded()).await?;
+                Err(Cut)
+            }
+            HelloAnswer::Moved { address } => {
+                let moved = ToWorker::Moved(v1::Moved { address });
+                self.send(convert::message(moved)).await?;
+                Err(Cut)
+            }
+            HelloAnswer::Refused { code, message } => {
+                self.send(convert::refused(code, &message)).await?;
+                Err(Cut)
+            }
+        }
+    }
+
+    async fn beat(&mut self, beat: v1::Beat) -> Result<(), Cut> {
+        let Some(session) = self.session else {
+            return Ok(());
+        };
+        let running = beat.running.iter().filter_map(convert::held).collect();
+        let seq = beat.seq;
+        self.progress(session, &beat.running).await?;
+        let question = Beat {
+            session,
+            running,
+            highest_grant_seen: beat.highest_grant_seen,
+        };
+        // Without an answer the worker goes on until its own deadline.
+        match self.engine.sessions.beat(question).await? {
+            BeatAnswer::Alive { valid_for, stop } => {
+                self.send(convert::beat_ack(seq, valid_for, stop)).await
+            }
+            BeatAnswer::Lost => {
+                self.streams.remove(session, &self.out);
+                self.session = None;
+                self.send(convert::session_lost()).await
+            }
+            BeatAnswer::Superseded => {
+                self.send(convert::superseded()).await?;
+                Err(Cut)
+            }
+        }
+    }
+
+    /// Progress that comes with a beat; refused ones are found by the beat itself.
+    async fn progress(&self, session: SessionId, held: &[v1::Held]) -> Result<(), Cut> {
+        let items: Vec<SaveCheckpoint> = held
+            .iter()
+            .filter_map(|held| {
+                let (key, token) = convert::held(held)?;
+                let progress = convert::progress(held.counters.as_ref()?);
+                Some(SaveCheckpoint {
+                    key,
+                    token,
+                    session,
+                    checkpoint: None,
+                    progress,
+                })
+            })
+            .collect();
+        if !items.is_empty() {
+            self.engine.sessions.checkpoint(&self.actor, items).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush_reports(&self, reports: &mut Vec<Report>) -> Result<(), Cut> {
+        if reports.is_empty() {
+            return Ok(());
+        }
+        let reports = std::mem::take(reports);
+        let keys: Vec<(ShardKey, Token)> = reports.iter().map(|r| (r.key, r.token)).collect();
+        let now = self.engine.context.store.now().await?;
+        let verdicts = self.engine.sessions.report(&self.actor, reports, now).await;
+        self.engine.wake.dispatch();
+        for ((key, token), verdict) in keys.into_iter().zip(verdicts) {
+            if let ReportVerdict::Stale { detail } = &verdict {
+                tracing::info!(shard = %key, %token, worker = self.actor, "refused a stale report: {detail}");
+            }
+            let ack = ToWorker::FinishAck(convert::finish_ack(key, token, verdict));
+            self.send(convert::message(ack)).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush_checkpoints(&self, reports: &mut Vec<v1::CheckpointReport>) -> Result<(), Cut> {
+        let reports = std::mem::take(reports);
+        let Some(session) = self.session else {
+            return Ok(());
+        };
+        let mut items = Vec::with_capacity(reports.len());
+        for report in reports {
+            match convert::checkpoint(report, session) {
+                Some(item) => items.push(item),
+                None => tracing::warn!(
+                    worker = self.actor,
+                    "SC4007: a checkpoint whose position is not UTF-8 text was passed over"
+                ),
+            }
+        }
+        if items.is_empty() {
+            return Ok(());
+        }
+        let verdicts = self
+            .engine
+            .sessions
+            .checkpoint(&self.actor, items.clone())
+            .await?;
+        for (item, verdict) in items.iter().zip(verdicts) {
+            let ack = convert::checkpoint_ack(item, verdict);
+            self.send(convert::message(ToWorker::CheckpointAck(ack)))
+                .await?;
+            if let CheckpointVerdict::Stale { current } = verdict {
+                tracing::info!(shard = %item.key, token = %item.token, %current, worker = self.actor, "refused a stale checkpoint");
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&self, message: v1::ServerMessage) -> Result<(), Cut> {
+        self.out.send(Ok(message)).await.map_err(|_| Cut)
+    }
+}
+
+/// The stream must end: its worker will come back.
+struct Cut;
+
+impl From<Error> for Cut {
+    fn from(error: Error) -> Self {
+        tracing::warn!(%error, "a worker's message could not be handled; its stream is closed and it will come back");
+        Cut
+    }
+}
+
+impl From<Status> for Cut {
+    fn from(_: Status) -> Self {
+        Cut
+    }
+}
+
+/// A grant that the worker does not take.
+fn rejected(reject: v1::Reject) -> Option<Report> {
+    let key = convert::shard(reject.shard.as_ref()?);
+    let bad = reject.reason() == v1::Reason::BadGrant;
+    let code = reject
+        .reason()
+        .as_str_name()
+        .trim_start_matches("REASON_")
+        .to_lowercase();
+    Some(Report {
+        key,
+        token: Token(reject.token),
+        ending: if bad {
+            Ending::Failed
+        } else {
+            Ending::Released
+        },
+        digest: format!("reject:{code}"),
+        failure: Some(Failure {
+            code,
+            message: reject.detail,
+        }),
+        progress: None,
+        plan: None,
+    })
+}

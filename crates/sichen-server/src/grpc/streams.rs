@@ -1,0 +1,72 @@
+//! The streams that are open on this node, by session: the engine's courier.
+//!
+//! # Invariants
+//! - One stream a session; a newer one takes the place of the older.
+//!
+//! # Not here
+//! Reading from a stream ([`super::stream`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sichen_core::ids::SessionId;
+use sichen_engine::courier::{Courier, ToWorker};
+use sichen_proto::v1::ServerMessage;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::Status;
+
+use super::convert;
+
+/// The way out to one worker.
+pub(super) type Out = mpsc::Sender<Result<ServerMessage, Status>>;
+
+/// All open streams.
+#[derive(Debug, Default)]
+pub struct Streams {
+    open: Mutex<BTreeMap<SessionId, Out>>,
+    running: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Streams {
+    pub(super) fn add(&self, session: SessionId, out: Out) {
+        self.lock().insert(session, out);
+    }
+
+    /// Forgets the stream of `session` if it is still this one.
+    pub(super) fn remove(&self, session: SessionId, out: &Out) {
+        let mut open = self.lock();
+        if open.get(&session).is_some_and(|now| now.same_channel(out)) {
+            open.remove(&session);
+        }
+    }
+
+    pub(super) fn spawn(&self, stream: impl Future<Output = ()> + Send + 'static) {
+        self.running.spawn(stream);
+    }
+
+    /// Resolves when the node closes its streams.
+    pub(super) async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// Ends every stream; workers come back to whoever serves them next.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.running.close();
+        self.running.wait().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Out>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Courier for Streams {
+    fn deliver(&self, session: SessionId, message: ToWorker) -> bool {
+        let out = self.lock().get(&session).cloned();
+        out.is_some_and(|out| out.try_send(Ok(convert::to_worker(message))).is_ok())
+    }
+}
