@@ -1,0 +1,208 @@
+//! Two nodes on one store: an old owner writes nothing.
+
+use futures::executor::block_on;
+use jiff::SignedDuration;
+use serde_json::json;
+use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::lifecycle::shard::Transition;
+use sichen_core::model::{DutyKey, Failure, partition_of};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Error, Fence, Grant, GrantRefused, GrantVerdict, Reap, ReapVerdict,
+    RequestVerdict,
+};
+use sichen_engine::sessions::HelloAnswer;
+
+use crate::fixture::{Cluster, hello, pool};
+
+#[test]
+fn a_second_node_takes_over_only_after_the_first_one_s_lease() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.node("n1"), cluster.node("n2"));
+    first.coordinate(&cluster);
+    second.coordinate(&cluster);
+    let key = DutyKey::Trigger(0);
+    assert!(
+        first
+            .engine
+            .coordinator
+            .fence(&key, cluster.now())
+            .is_some()
+    );
+    assert!(
+        second
+            .engine
+            .coordinator
+            .fence(&key, cluster.now())
+            .is_none()
+    );
+    cluster.pass(4);
+    assert!(
+        first
+            .engine
+            .coordinator
+            .fence(&key, cluster.now())
+            .is_none(),
+        "it stops by itself before its lease can have ended"
+    );
+    second.coordinate(&cluster);
+    assert!(
+        second
+            .engine
+            .coordinator
+            .fence(&key, cluster.now())
+            .is_none()
+    );
+    cluster.pass(1);
+    second.coordinate(&cluster);
+    let fence = second
+        .engine
+        .coordinator
+        .fence(&key, cluster.now())
+        .unwrap();
+    assert_eq!(fence.term.0, 2);
+}
+
+#[test]
+fn a_node_that_stops_hands_its_duties_over_at_once() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.node("n1"), cluster.node("n2"));
+    first.coordinate(&cluster);
+    block_on(first.engine.coordinator.hand_over()).unwrap();
+    second.coordinate(&cluster);
+    let key = DutyKey::Trigger(63);
+    assert!(
+        second
+            .engine
+            .coordinator
+            .fence(&key, cluster.now())
+            .is_some()
+    );
+}
+
+#[test]
+fn a_worker_is_sent_to_the_owner_of_its_pool() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.node("n1"), cluster.node("n2"));
+    first.coordinate(&cluster);
+    second.coordinate(&cluster);
+    first.worker(&cluster, "w1", 1);
+    let answer = block_on(
+        second
+            .engine
+            .sessions
+            .hello(hello("w2", "x", 1), cluster.now()),
+    );
+    assert_eq!(
+        answer.unwrap(),
+        HelloAnswer::Moved {
+            address: "n1".to_owned()
+        }
+    );
+}
+
+/// Every method of the port that a duty calls, under the term of before a takeover.
+#[test]
+fn an_old_term_is_refused_in_every_method() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.node("n1"), cluster.node("n2"));
+    first.coordinate(&cluster);
+    let session = first.worker(&cluster, "w1", 4);
+    let spec = json!({ "run": { "handler": "h" }, "shards": { "count": 2 } });
+    let job = cluster.apply("j", spec);
+    let run = cluster.run(job, "k");
+    first.dispatch(&cluster);
+    let now = cluster.now();
+    let fence = |key: DutyKey| first.engine.coordinator.fence(&key, now).unwrap();
+    let trigger = fence(DutyKey::Trigger(partition_of(job)));
+    let lease = fence(DutyKey::Pool(pool()));
+    let janitor = fence(DutyKey::Janitor);
+    cluster.pass(20);
+    second.engine.coordinator.add_pool(&pool());
+    second.coordinate(&cluster);
+    let before = block_on(cluster.store.dump()).unwrap();
+
+    let refused = [
+        ("advance_schedules", advance(&cluster, &trigger, job)),
+        ("request_stop", stop(&cluster, &trigger, run)),
+        ("settle_runs", settle(&cluster, &trigger)),
+        ("lease_shards", grant(&cluster, &lease, run, session)),
+        ("reap_shards", reap(&cluster, &lease, run)),
+        ("end_session", end_session(&cluster, &lease, session)),
+        ("remove_history", remove(&cluster, &janitor)),
+    ];
+    for (method, refused) in refused {
+        assert!(refused, "{method} wrote under an old term");
+    }
+    let after = block_on(cluster.store.dump()).unwrap();
+    assert_eq!(before, after, "nothing was written");
+}
+
+fn advance(c: &Cluster, fence: &Fence, job: sichen_core::ids::JobUid) -> bool {
+    let row = block_on(c.store.get_job_by_uid(job)).unwrap().unwrap();
+    let item = Advance {
+        job,
+        revision: row.revision,
+        from: row.high_water,
+        to: c.now(),
+        next_due: None,
+        active_runs: None,
+        runs: vec![],
+        decisions: vec![],
+    };
+    let verdicts = c
+        .store
+        .advance_schedules(c.op(), vec![fence.clone()], vec![item]);
+    block_on(verdicts).unwrap() == [AdvanceVerdict::OldTerm]
+}
+
+fn stop(c: &Cluster, fence: &Fence, run: RunId) -> bool {
+    let verdict = c
+        .store
+        .request_stop(c.op(), Some(fence.clone()), run, StopCause::Deadline);
+    block_on(verdict).unwrap() == RequestVerdict::OldTerm
+}
+
+fn settle(c: &Cluster, fence: &Fence) -> bool {
+    block_on(c.store.settle_runs(c.op(), vec![fence.clone()], 9))
+        .unwrap()
+        .is_empty()
+}
+
+fn grant(c: &Cluster, fence: &Fence, run: RunId, session: SessionId) -> bool {
+    let key = ShardKey::new(run, 0);
+    let grant = Grant {
+        key,
+        token: Token(0),
+        session,
+        attempt_timeout: None,
+    };
+    let verdicts = block_on(c.store.lease_shards(c.op(), fence.clone(), vec![grant])).unwrap();
+    verdicts == [GrantVerdict::Refused(GrantRefused::OldTerm)]
+}
+
+fn reap(c: &Cluster, fence: &Fence, run: RunId) -> bool {
+    let key = ShardKey::new(run, 0);
+    let reap = Reap {
+        key,
+        token: c.shard(key).token,
+        transition: Transition::SUCCESS,
+        failure: Failure::default(),
+        only_if_session_over: false,
+    };
+    let verdicts = block_on(c.store.reap_shards(c.op(), fence.clone(), vec![reap])).unwrap();
+    verdicts == [ReapVerdict::OldTerm]
+}
+
+fn end_session(c: &Cluster, fence: &Fence, session: SessionId) -> bool {
+    let ended = c
+        .store
+        .end_session(c.op(), Some(fence.clone()), session, "expired".to_owned());
+    !block_on(ended).unwrap()
+}
+
+fn remove(c: &Cluster, fence: &Fence) -> bool {
+    let before = c.now() - SignedDuration::from_secs(1);
+    let removed = block_on(c.store.remove_history(c.op(), fence.clone(), before, 9));
+    matches!(removed, Err(Error::Busy(_)))
+}

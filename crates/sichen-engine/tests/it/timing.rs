@@ -1,0 +1,120 @@
+//! Schedules that fire.
+
+use futures::executor::block_on;
+use serde_json::json;
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::port::{Page, RunFilter};
+
+use crate::fixture::{Cluster, Node, report, start};
+
+fn runs(cluster: &Cluster) -> Vec<String> {
+    let page = Page {
+        after: None,
+        limit: 100,
+    };
+    let runs = block_on(cluster.store.list_runs(RunFilter::default(), page)).unwrap();
+    let mut keys: Vec<String> = runs
+        .iter()
+        .map(|r| r.occasion.planned_at().unwrap().to_string())
+        .collect();
+    keys.sort();
+    keys
+}
+
+fn tick(cluster: &Cluster, node: &Node, seconds: i64) -> sichen_engine::trigger::Pass {
+    cluster.pass(seconds);
+    node.coordinate(cluster);
+    node.trigger(cluster)
+}
+
+#[test]
+fn each_planned_instant_becomes_one_run() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "cron": "*/5 * * * *" }], "overlap": "allow",
+    });
+    cluster.apply("j", spec);
+    assert_eq!(
+        tick(&cluster, &node, 1).runs,
+        0,
+        "creation never looks backwards"
+    );
+    let next = node.trigger(&cluster).next;
+    assert_eq!(next, None, "five minutes are beyond the horizon");
+    let pass = tick(&cluster, &node, 298);
+    assert_eq!(
+        pass.next.unwrap(),
+        start() + jiff::SignedDuration::from_mins(5)
+    );
+    assert_eq!(tick(&cluster, &node, 1).runs, 1, "at the very instant");
+    assert_eq!(node.trigger(&cluster).runs, 0, "and once only");
+    assert_eq!(tick(&cluster, &node, 300).runs, 1);
+    assert_eq!(
+        runs(&cluster),
+        ["2026-03-01T00:05:00Z", "2026-03-01T00:10:00Z"]
+    );
+}
+
+#[test]
+fn an_active_run_blocks_the_next_and_the_skip_names_it() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "every": "1m" }] });
+    let job = cluster.apply("j", spec);
+    assert_eq!(tick(&cluster, &node, 60).runs, 1);
+    let pass = tick(&cluster, &node, 60);
+    assert_eq!((pass.runs, pass.skipped), (0, 1));
+    let blocker = block_on(cluster.store.list_runs(
+        RunFilter::default(),
+        Page {
+            after: None,
+            limit: 1,
+        },
+    ))
+    .unwrap()
+    .pop()
+    .unwrap();
+    let decisions = block_on(cluster.store.list_decisions(job, start(), 10)).unwrap();
+    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions[0].reason, "overlap");
+    assert_eq!(decisions[0].reference, blocker.id.to_string());
+    // The blocker ends; the next instant runs again.
+    let again = crate::fixture::hello("w1", "again", 1);
+    let session = if node.dispatch(&cluster) == 0 {
+        node.register(&cluster, again)
+    } else {
+        session
+    };
+    node.dispatch(&cluster);
+    let work = node.grants(session).pop().unwrap();
+    node.report(
+        &cluster,
+        report(work.shard.key, work.shard.token, Ending::Succeeded),
+    );
+    assert_eq!(tick(&cluster, &node, 60).runs, 1);
+}
+
+/// A job that fires each second and was down for a year is decided at once.
+#[test]
+fn a_year_of_missed_instants_is_one_decision() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "cron": "* * * * * *" }] });
+    let job = cluster.apply("j", spec);
+    let year = 365 * 24 * 3600;
+    let pass = tick(&cluster, &node, year);
+    assert_eq!(pass.runs, 1, "the latest");
+    let decisions = block_on(cluster.store.list_decisions(job, start(), 100)).unwrap();
+    // One row for what was missed, and one for each of the last seconds that were on time.
+    assert!(decisions.len() <= 16, "{} rows", decisions.len());
+    let skipped: u64 = decisions.iter().map(|d| d.count).sum();
+    assert_eq!(
+        skipped + pass.runs as u64,
+        year as u64,
+        "every instant is decided, none twice"
+    );
+}
