@@ -82,13 +82,8 @@ fn an_active_run_blocks_the_next_and_the_skip_names_it() {
     assert_eq!(decisions[0].reason, "overlap");
     assert_eq!(decisions[0].reference, blocker.id.to_string());
     // The blocker ends; the next instant runs again.
-    let again = crate::fixture::hello("w1", "again", 1);
-    let session = if node.dispatch(&cluster) == 0 {
-        node.register(&cluster, again)
-    } else {
-        session
-    };
-    node.dispatch(&cluster);
+    let session = node.worker(&cluster, "w1", 1);
+    assert_eq!(node.dispatch(&cluster), 1);
     let work = node.grants(session).pop().unwrap();
     node.report(
         &cluster,
