@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod codegen;
+mod limits;
 mod stage;
 mod states;
 mod test;
@@ -38,6 +39,12 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Draw docs/limits.md from the `MAX_…` constants
+    Limits {
+        /// Change nothing; fail when the page is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Generate the protocol code from the .proto files
     Codegen {
         /// Change nothing; fail when a file is out of date
@@ -61,6 +68,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
         Command::States { check } => states::run(check),
+        Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),
     }
 }

@@ -12,7 +12,7 @@ use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
 
-use crate::data::Data;
+use crate::data::Fields;
 use crate::fold::{self, Broken, Trail};
 use crate::verdict::{Invariant, Outcome, Sight, Step, Unknown, Verdict, Violation};
 
@@ -272,7 +272,7 @@ impl Checker {
         if closed {
             return;
         }
-        let data = Data::of(event);
+        let data = Fields::of(event);
         let result = match &data {
             Err(error) => fold::broken(
                 Invariant::I45,
@@ -322,7 +322,7 @@ impl Checker {
         Ok(())
     }
 
-    fn apply(&mut self, event: &Event, data: &Data) -> Result<(), Broken> {
+    fn apply(&mut self, event: &Event, data: &Fields) -> Result<(), Broken> {
         match &event.entity {
             Entity::Shard(key) => self.apply_shard(*key, event, data),
             Entity::Run(id) => self.apply_run(*id, event, data),
@@ -352,7 +352,7 @@ impl Checker {
         }
     }
 
-    fn apply_duty(&mut self, key: &str, event: &Event, data: &Data) -> Result<(), Broken> {
+    fn apply_duty(&mut self, key: &str, event: &Event, data: &Fields) -> Result<(), Broken> {
         let duty = self.duties.entry(key.to_owned()).or_default();
         let term = data.term.map_or(duty.term, Term);
         if event.kind == Kind::DutyAcquired {
@@ -372,7 +372,7 @@ impl Checker {
         Ok(())
     }
 
-    fn apply_run(&mut self, id: RunId, event: &Event, data: &Data) -> Result<(), Broken> {
+    fn apply_run(&mut self, id: RunId, event: &Event, data: &Fields) -> Result<(), Broken> {
         match event.kind {
             Kind::RunCreated => {
                 self.saw(Sight::RunCreated);
@@ -392,7 +392,7 @@ impl Checker {
     }
 
     /// I1, and the planned instants for I2.
-    fn occasion(&mut self, id: RunId, data: &Data) -> Result<(), Broken> {
+    fn occasion(&mut self, id: RunId, data: &Fields) -> Result<(), Broken> {
         let job = data
             .job
             .as_deref()
@@ -428,7 +428,7 @@ impl Checker {
         }
     }
 
-    fn apply_shard(&mut self, key: ShardKey, event: &Event, data: &Data) -> Result<(), Broken> {
+    fn apply_shard(&mut self, key: ShardKey, event: &Event, data: &Fields) -> Result<(), Broken> {
         let fold = shard(&mut self.shards, key);
         if self.options.partial && fold.trail.last.is_none() && event.ver > 2 {
             *fold = fold::shard::Shard::adopt(event, data);

@@ -8,7 +8,7 @@ use sichen_core::event::Event;
 /// All fields any kind may have; absent ones stay empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Data {
+pub(crate) struct Fields {
     pub session: Option<u64>,
     pub node: Option<u64>,
     pub seq: Option<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Decided {
     pub reason: String,
 }
 
-impl Data {
+impl Fields {
     pub(crate) fn of(event: &Event) -> Result<Self, serde_json::Error> {
         if event.data.is_empty() || event.data == "{}" {
             return Ok(Self::default());

@@ -7,7 +7,7 @@ use sichen_core::event::{Event, Kind};
 use sichen_core::ids::Occasion;
 
 use super::{Broken, Trail, broken};
-use crate::data::{Data, Decided};
+use crate::data::{Decided, Fields};
 use crate::verdict::Invariant;
 
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub fn apply(&mut self, e: &Event, data: &Data) -> Result<(), Broken> {
+    pub fn apply(&mut self, e: &Event, data: &Fields) -> Result<(), Broken> {
         self.trail.check(e)?;
         match e.kind {
             Kind::JobApplied => {
@@ -54,7 +54,7 @@ impl Job {
         Ok(())
     }
 
-    fn advance(&mut self, data: &Data) -> Result<(), Broken> {
+    fn advance(&mut self, data: &Fields) -> Result<(), Broken> {
         let (Some(from), Some(to)) = (data.from, data.to) else {
             return Ok(());
         };

@@ -3,7 +3,7 @@
 use sichen_core::event::{Event, Kind};
 
 use super::{Broken, Trail, broken, check_move};
-use crate::data::Data;
+use crate::data::Fields;
 use crate::verdict::{Invariant, Step, state_word};
 
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl Run {
     }
 
     /// Takes the next event. `ordered`: the log's order between entities is that of commits.
-    pub fn apply(&mut self, e: &Event, data: &Data, ordered: bool) -> Result<(), Broken> {
+    pub fn apply(&mut self, e: &Event, data: &Fields, ordered: bool) -> Result<(), Broken> {
         self.trail.check(e)?;
         self.ordered = ordered;
         if e.kind == Kind::RunReopened && (!ordered || self.unsure) && self.pending.is_some() {

@@ -4,7 +4,7 @@ use sichen_core::event::{Event, Kind};
 use sichen_core::ids::{SessionId, Token};
 
 use super::{Broken, Trail, broken, check_move};
-use crate::data::Data;
+use crate::data::Fields;
 use crate::verdict::{Invariant, state_word};
 
 /// One attempt as granted.
@@ -56,7 +56,7 @@ impl Shard {
     }
 
     /// A shard whose first events are not in the history: its last known event is taken as it is.
-    pub fn adopt(e: &Event, data: &Data) -> Self {
+    pub fn adopt(e: &Event, data: &Fields) -> Self {
         let mut shard = Self {
             trail: Trail {
                 partial: true,
@@ -88,7 +88,7 @@ impl Shard {
     }
 
     /// Takes the next event; on a broken promise the fold is left as it was.
-    pub fn apply(&mut self, e: &Event, data: &Data) -> Result<(), Broken> {
+    pub fn apply(&mut self, e: &Event, data: &Fields) -> Result<(), Broken> {
         self.trail.check(e)?;
         let token = e.token.unwrap_or(self.token);
         match e.kind {
@@ -133,7 +133,7 @@ impl Shard {
         Ok(())
     }
 
-    fn check_grant(&self, e: &Event, token: Token, data: &Data) -> Result<(), Broken> {
+    fn check_grant(&self, e: &Event, token: Token, data: &Fields) -> Result<(), Broken> {
         if let Some(open) = self.open_attempt() {
             let message = format!(
                 "attempt {} is granted (token {token}) while attempt {} (token {}) has not ended",
@@ -169,7 +169,7 @@ impl Shard {
         Ok(())
     }
 
-    fn check_checkpoint(&self, token: Token, data: &Data) -> Result<(), Broken> {
+    fn check_checkpoint(&self, token: Token, data: &Fields) -> Result<(), Broken> {
         if token != self.token {
             let message = format!(
                 "a checkpoint of token {token} was accepted at token {}",
@@ -188,7 +188,7 @@ impl Shard {
         Ok(())
     }
 
-    fn check_end(&self, e: &Event, token: Token, data: &Data) -> Result<(), Broken> {
+    fn check_end(&self, e: &Event, token: Token, data: &Fields) -> Result<(), Broken> {
         let number = e.attempt.unwrap_or(0);
         if self.open_attempt().is_none() && number == self.attempt {
             let before = self.attempts.last().and_then(|a| a.ended).unwrap_or("");

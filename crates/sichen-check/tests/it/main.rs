@@ -1,3 +1,5 @@
+//! Claims about the checker: good histories pass, and each planted fault is found.
+
 mod faults;
 mod history;
 mod verdicts;

@@ -125,6 +125,7 @@ fn an_export_reads_back_as_it_was_written() {
 /// `--cargo-profile sim --run-ignored all`.
 #[test]
 #[ignore = "a measurement: run with --cargo-profile sim --run-ignored all"]
+#[expect(clippy::disallowed_methods, reason = "it measures")]
 fn a_million_events_are_judged_within_ten_seconds() {
     let history = valid(5, 1_000_000);
     let start = std::time::Instant::now();
