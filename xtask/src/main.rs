@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod codegen;
+mod licences;
 mod limits;
 mod stage;
 mod states;
@@ -39,6 +40,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Hold the locked dependencies to the licences and bans of deny.toml
+    Licences,
     /// Draw docs/limits.md from the `MAX_…` constants
     Limits {
         /// Change nothing; fail when the page is stale
@@ -68,6 +71,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
         Command::States { check } => states::run(check),
+        Command::Licences => licences::run(),
         Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),
     }

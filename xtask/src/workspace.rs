@@ -48,6 +48,15 @@ pub fn metadata() -> Result<serde_json::Value> {
     serde_json::from_str(&text).context("cargo metadata answered no JSON")
 }
 
+/// `cargo metadata` of every package that the lock file names.
+///
+/// # Errors
+/// When the lock file is stale, or cargo fails.
+pub fn full_metadata() -> Result<serde_json::Value> {
+    let text = output(&cargo(), &["metadata", "--locked", "--format-version", "1"])?;
+    serde_json::from_str(&text).context("cargo metadata answered no JSON")
+}
+
 /// The cargo that runs us, so that a toolchain override stays in force.
 pub fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
