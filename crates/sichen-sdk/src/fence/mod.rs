@@ -154,8 +154,9 @@ pub enum Reason {
     Stale,
     /// `save` without `open` under this token.
     NotOpened,
-    /// The checkpoint is lower than the stored one.
-    Backwards,
+    /// The checkpoint is not higher than the stored one: that work is done. After a commit whose
+    /// answer was lost this says that it was committed.
+    NotForward,
     /// The checkpoint is higher than the stored upper bound.
     BeyondBound,
     /// An upper bound higher than the stored one was written past the kit.
@@ -169,7 +170,8 @@ impl Reason {
         [
             ("stale fencing token", Reason::Stale),
             ("fence not opened", Reason::NotOpened),
-            ("checkpoint would move back", Reason::Backwards),
+            ("checkpoint does not move forward", Reason::NotForward),
+            ("checkpoint would move back", Reason::NotForward),
             ("checkpoint is beyond", Reason::BeyondBound),
             ("upper bound would rise", Reason::BoundRaised),
         ]
@@ -183,7 +185,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Stale => "a newer holder has opened this fence",
             Reason::NotOpened => "the fence was not opened with this token",
-            Reason::Backwards => "the checkpoint would move back",
+            Reason::NotForward => "the checkpoint does not move forward",
             Reason::BeyondBound => "the checkpoint is beyond the upper bound",
             Reason::BoundRaised => "the upper bound would rise",
         })
@@ -379,7 +381,13 @@ const REHEARSALS: &[Rehearsal] = &[
             token: 1,
             checkpoint: 9,
         },
-        refused: Some(Reason::Backwards),
+        refused: Some(Reason::NotForward),
+    },
+    Rehearsal {
+        name: "checkpoint is not saved twice",
+        before: &[OPENED, SAVED],
+        last: SAVED,
+        refused: Some(Reason::NotForward),
     },
     Rehearsal {
         name: "checkpoint stays within the bound",

@@ -103,8 +103,8 @@ impl Fence {
 
     /// Checks the token and stores the checkpoint, as part of the caller's transaction.
     ///
-    /// Use it as the first statement: it takes the row lock that a takeover waits for. The same
-    /// checkpoint again is accepted; a lower one is not.
+    /// Use it as the first statement: it takes the row lock that a takeover waits for. The checkpoint must
+    /// be higher than the stored one ([`Reason::NotForward`]): saving it twice is work done twice.
     ///
     /// # Errors
     /// On a refusal PostgreSQL has failed the transaction; only a rollback is left.
@@ -112,6 +112,24 @@ impl Fence {
         &self,
         client: &impl GenericClient,
         checkpoint: i64,
+        payload: Option<&str>,
+    ) -> Result<(), Error> {
+        self.save_or_check(client, Some(checkpoint), payload).await
+    }
+
+    /// Checks the token alone, as part of the caller's transaction; for a write that is no step
+    /// of the shard's progress.
+    ///
+    /// # Errors
+    /// As [`save`](Fence::save).
+    pub async fn check(&self, client: &impl GenericClient) -> Result<(), Error> {
+        self.save_or_check(client, None, None).await
+    }
+
+    async fn save_or_check(
+        &self,
+        client: &impl GenericClient,
+        checkpoint: Option<i64>,
         payload: Option<&str>,
     ) -> Result<(), Error> {
         let signed = checked(&self.key, self.token)?;

@@ -114,8 +114,8 @@ impl Fence {
 
     /// Checks the token and stores the checkpoint, as part of the caller's transaction.
     ///
-    /// Use it as the first statement after `BEGIN IMMEDIATE`. The same checkpoint again is
-    /// accepted; a lower one is not.
+    /// Use it as the first statement after `BEGIN IMMEDIATE`. The checkpoint must
+    /// be higher than the stored one ([`Reason::NotForward`]): saving it twice is work done twice.
     ///
     /// # Errors
     /// On a refusal SQLite has already rolled the whole transaction back. A statement after that
@@ -124,6 +124,24 @@ impl Fence {
         &self,
         conn: &Connection,
         checkpoint: i64,
+        payload: Option<&str>,
+    ) -> Result<(), Error> {
+        self.save_or_check(conn, Some(checkpoint), payload)
+    }
+
+    /// Checks the token alone, as part of the caller's transaction; for a write that is no step
+    /// of the shard's progress.
+    ///
+    /// # Errors
+    /// As [`save`](Fence::save).
+    pub fn check(&self, conn: &Connection) -> Result<(), Error> {
+        self.save_or_check(conn, None, None)
+    }
+
+    fn save_or_check(
+        &self,
+        conn: &Connection,
+        checkpoint: Option<i64>,
         payload: Option<&str>,
     ) -> Result<(), Error> {
         let signed = checked(&self.key, self.token)?;

@@ -42,7 +42,7 @@ fn every_refusal_in_the_sql_text_is_known_to_the_helper() {
         for reason in [
             Reason::Stale,
             Reason::NotOpened,
-            Reason::Backwards,
+            Reason::NotForward,
             Reason::BeyondBound,
             Reason::BoundRaised,
         ] {

@@ -176,10 +176,11 @@ async fn checkpoint_never_moves_back_and_bound_never_rises(server: &pg::Server) 
     let fence = open(&client, key, 5, None).await.unwrap();
     fence.save(&client, 10, None).await.unwrap();
     let reason = |outcome: Result<(), Error>| outcome.unwrap_err().refused().unwrap().reason;
-    assert_eq!(
-        reason(fence.save(&client, 9, None).await),
-        Reason::Backwards
-    );
+    fence.check(&client).await.unwrap();
+    for not_forward in [10, 9] {
+        let outcome = fence.save(&client, not_forward, None).await;
+        assert_eq!(reason(outcome), Reason::NotForward);
+    }
     assert_eq!(
         reason(fence.save(&client, 61, None).await),
         Reason::BeyondBound
@@ -306,7 +307,8 @@ async fn check_fails_where_the_kit_does_not_refuse(server: &pg::Server) {
         names,
         [
             "stale token is refused",
-            "token that was not opened is refused"
+            "token that was not opened is refused",
+            "checkpoint is not saved twice",
         ]
     );
 }

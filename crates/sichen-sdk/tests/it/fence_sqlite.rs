@@ -84,7 +84,7 @@ fn refusal_undoes_the_work_that_came_before_it_in_the_transaction() {
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .unwrap();
     tx.execute("INSERT INTO totals VALUES (1000)", []).unwrap();
-    assert!(old_fence.save(&tx, 1, None).unwrap_err().is_stale());
+    assert!(old_fence.check(&tx).unwrap_err().is_stale());
     assert!(
         tx.is_autocommit(),
         "SQLite itself has ended the transaction"
@@ -119,9 +119,11 @@ fn checkpoint_survives_the_process_and_never_moves_back() {
         let conn = connect(dir.path());
         let fence = open(&conn, KEY, 1, None).unwrap();
         fence.save(&conn, 10, Some("a")).unwrap();
-        fence.save(&conn, 10, Some("b")).unwrap();
-        let back = fence.save(&conn, 9, None).unwrap_err();
-        assert_eq!(back.refused().unwrap().reason, Reason::Backwards);
+        fence.check(&conn).unwrap();
+        for not_forward in [10, 9] {
+            let error = fence.save(&conn, not_forward, Some("b")).unwrap_err();
+            assert_eq!(error.refused().unwrap().reason, Reason::NotForward);
+        }
         let by_hand = conn
             .execute("UPDATE sichen_fence SET checkpoint = NULL", [])
             .unwrap_err();
@@ -143,7 +145,7 @@ fn checkpoint_survives_the_process_and_never_moves_back() {
     let opened = open(&conn, KEY, 2, None).unwrap().opened().clone();
     assert_eq!(
         (opened.checkpoint, opened.payload.as_deref()),
-        (Some(10), Some("b"))
+        (Some(10), Some("a"))
     );
 }
 
@@ -272,7 +274,8 @@ fn check_fails_where_the_kit_is_missing_or_does_not_refuse() {
         names,
         [
             "stale token is refused",
-            "token that was not opened is refused"
+            "token that was not opened is refused",
+            "checkpoint is not saved twice",
         ]
     );
 }

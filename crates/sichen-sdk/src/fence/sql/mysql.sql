@@ -6,11 +6,12 @@
 --   CALL sichen_fence_open(:key, :token, :upper);      -- checkpoint, payload, upper_bound
 -- save (first statement of each transaction that writes business rows):
 --   CALL sichen_fence_save(:key, :token, :checkpoint, :payload);
+--   (checkpoint NULL: check the token alone)
 -- dedupe (0: first time, do the work; more: done before, skip; returns one row):
 --   CALL sichen_dedupe_hit(:job, :planned, :item);     -- hits
 --
 -- A refusal is SIGNAL SQLSTATE '45000' with the error numbers 31001 stale token, 31002 not opened
--- with this token, 31003 checkpoint would move back, 31004 checkpoint is beyond the upper bound,
+-- with this token, 31003 checkpoint does not move forward, 31004 checkpoint is beyond the upper bound,
 -- 31005 upper bound would rise. MySQL ends the statement, not the transaction: on any error send
 -- ROLLBACK, never COMMIT (every driver's transaction object does so when the error leaves it).
 
@@ -82,9 +83,11 @@ CREATE PROCEDURE sichen_fence_save(
 MODIFIES SQL DATA
 BEGIN
   DECLARE held BIGINT DEFAULT NULL;
+  DECLARE reached BIGINT DEFAULT NULL;
   -- FOR UPDATE reads the newest committed row also under REPEATABLE READ; a plain SELECT would
   -- read the snapshot and let a stale holder pass.
-  SELECT MAX(token) INTO held FROM sichen_fence WHERE fence_key = p_key FOR UPDATE;
+  SELECT MAX(token), MAX(checkpoint) INTO held, reached
+    FROM sichen_fence WHERE fence_key = p_key FOR UPDATE;
   IF held > p_token THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31001, MESSAGE_TEXT =
       'sichen: stale fencing token: a newer holder has opened this fence';
@@ -93,7 +96,13 @@ BEGIN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31002, MESSAGE_TEXT =
       'sichen: fence not opened with this token: call sichen_fence_open first';
   END IF;
-  UPDATE sichen_fence SET checkpoint = p_checkpoint, payload = p_payload WHERE fence_key = p_key;
+  -- The same checkpoint again is work done twice, for example a batch whose COMMIT got no answer.
+  IF p_checkpoint <= reached THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31003, MESSAGE_TEXT =
+      'sichen: checkpoint does not move forward';
+  END IF;
+  UPDATE sichen_fence SET checkpoint = p_checkpoint, payload = p_payload
+   WHERE fence_key = p_key AND p_checkpoint IS NOT NULL;
 END $$
 
 DROP PROCEDURE IF EXISTS sichen_dedupe_hit $$

@@ -6,11 +6,12 @@
 --   SELECT checkpoint, payload, upper_bound FROM sichen_fence_open($key, $token, $upper);
 -- save (first statement of each transaction that writes business rows):
 --   SELECT sichen_fence_save($key, $token, $checkpoint, $payload);
+--   (checkpoint NULL: check the token alone)
 -- dedupe (0: first time, do the work; more: done before, skip):
 --   SELECT sichen_dedupe_hit($job, $planned, $item);
 --
--- SQLSTATEs: SC001 stale token, SC002 not opened with this token, SC003 checkpoint would move
--- back, SC004 checkpoint is beyond the upper bound, SC005 upper bound would rise.
+-- SQLSTATEs: SC001 stale token, SC002 not opened with this token, SC003 checkpoint does not
+-- move forward, SC004 checkpoint is beyond the upper bound, SC005 upper bound would rise.
 -- The row lock is what makes this safe: open waits for a save that is in flight, and a save after
 -- open sees the raised token under every isolation level. A frozen client inside a transaction
 -- holds open up, so set idle_in_transaction_session_timeout for your workers.
@@ -83,8 +84,9 @@ CREATE OR REPLACE FUNCTION sichen_fence_save(
 ) RETURNS void LANGUAGE plpgsql AS $sichen$
 DECLARE
   held bigint;
+  reached bigint;
 BEGIN
-  SELECT f.token INTO held FROM sichen_fence f WHERE f.fence_key = p_key FOR UPDATE;
+  SELECT f.token, f.checkpoint INTO held, reached FROM sichen_fence f WHERE f.fence_key = p_key FOR UPDATE;
   IF held > p_token THEN
     RAISE EXCEPTION 'sichen: stale fencing token % for %: the store holds %',
       p_token, p_key, held USING ERRCODE = 'SC001';
@@ -93,9 +95,14 @@ BEGIN
     RAISE EXCEPTION 'sichen: fence not opened with this token: % for %',
       p_token, p_key USING ERRCODE = 'SC002', HINT = 'Call sichen_fence_open first.';
   END IF;
+  -- The same checkpoint again is work done twice, for example a batch whose COMMIT got no answer.
+  IF p_checkpoint <= reached THEN
+    RAISE EXCEPTION 'sichen: checkpoint does not move forward: % after % for %',
+      p_checkpoint, reached, p_key USING ERRCODE = 'SC003';
+  END IF;
   UPDATE sichen_fence f
      SET checkpoint = p_checkpoint, payload = p_payload, updated_at = clock_timestamp()
-   WHERE f.fence_key = p_key;
+   WHERE f.fence_key = p_key AND p_checkpoint IS NOT NULL;
 END
 $sichen$;
 

@@ -6,10 +6,10 @@
 --     ON CONFLICT (fence_key) DO UPDATE SET token = excluded.token,
 --       upper_bound = min(coalesce(upper_bound, excluded.upper_bound),
 --                         coalesce(excluded.upper_bound, upper_bound))
---     RETURNING checkpoint, payload, upper_bound;      -- (RETURNING: 3.35 or newer)
+--     RETURNING checkpoint, payload, upper_bound;     -- (RETURNING: 3.35 or newer)
 -- save (first statement of each BEGIN IMMEDIATE … COMMIT that writes business rows):
 --   INSERT INTO sichen_fence_save (fence_key, token, checkpoint, payload)
---     VALUES (:key, :token, :checkpoint, :payload);
+--     VALUES (:key, :token, :checkpoint, :payload);   -- checkpoint NULL: check the token alone
 -- dedupe (hits = 0: first time, do the work; more: done before, skip):
 --   INSERT INTO sichen_dedupe (job, planned, item) VALUES (:job, :planned, :item)
 --     ON CONFLICT (job, planned, item) DO UPDATE SET hits = hits + 1 RETURNING hits;
@@ -59,9 +59,12 @@ BEGIN
   SELECT RAISE(ROLLBACK, 'sichen: fence not opened with this token: call open first')
    WHERE NOT EXISTS (SELECT 1 FROM sichen_fence
                       WHERE fence_key = NEW.fence_key AND token = NEW.token);
+  -- The same checkpoint again is work done twice, for example a batch whose COMMIT got no answer.
+  SELECT RAISE(ROLLBACK, 'sichen: checkpoint does not move forward')
+    FROM sichen_fence WHERE fence_key = NEW.fence_key AND NEW.checkpoint <= checkpoint;
   UPDATE sichen_fence
      SET checkpoint = NEW.checkpoint,
          payload    = NEW.payload,
          updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-   WHERE fence_key = NEW.fence_key;
+   WHERE fence_key = NEW.fence_key AND NEW.checkpoint IS NOT NULL;
 END;
