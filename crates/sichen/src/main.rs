@@ -1,3 +1,5 @@
-//! The `sichen` binary: command line, configuration, roles.
+#![allow(dead_code)]
+mod command;
+mod demo;
 
 fn main() {}
