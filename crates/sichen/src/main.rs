@@ -1,3 +1,4 @@
+//! The `sichen` program.
 #![allow(dead_code)]
 mod command;
 mod demo;

@@ -17,6 +17,7 @@
 //! Granting tokens (the server), carrying them to a handler (the worker session), and any
 //! connection: the caller brings its own.
 
+mod ask;
 mod claim;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -28,6 +29,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
+pub use ask::{Error as AskError, check_url};
 pub use claim::{Claim, ClaimSql};
 
 /// Longest fence key, in bytes.

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
 use sichen_sdk::fence::{self, Checked, Dialect};
 
 /// Token and checkpoint inside your own database.
@@ -39,7 +38,7 @@ pub async fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
         }
         Command::Check { url, json } => {
-            let checked = check(&url).await?;
+            let checked = fence::check_url(&url).await?;
             let mut out = std::io::stdout().lock();
             if json {
                 writeln!(out, "{}", as_json(&checked))?;
@@ -52,41 +51,6 @@ pub async fn run(command: Command) -> anyhow::Result<ExitCode> {
                 ExitCode::FAILURE
             })
         }
-    }
-}
-
-async fn check(url: &str) -> anyhow::Result<Checked> {
-    match Dialect::of_url(url) {
-        Some(Dialect::Sqlite) => {
-            let path = ["sqlite://", "sqlite:", "file://", "file:"]
-                .iter()
-                .find_map(|scheme| url.strip_prefix(scheme))
-                .unwrap_or(url);
-            // Never makes a file: a mistyped path must not pass as an empty database.
-            let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
-            let mut conn = rusqlite::Connection::open_with_flags(path, flags)
-                .with_context(|| format!("can't open {path}"))?;
-            conn.busy_timeout(std::time::Duration::from_secs(5))?;
-            fence::sqlite::check(&mut conn).with_context(|| format!("can't ask {path}"))
-        }
-        Some(Dialect::Postgres) => {
-            let (mut client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
-                .await
-                .context(
-                    "can't connect (TLS is not spoken here; use a local or tunnelled address)",
-                )?;
-            let driver = tokio::spawn(connection);
-            let checked = fence::postgres::check(&mut client).await;
-            drop(client);
-            driver.await?.ok();
-            checked.context("can't ask the database")
-        }
-        Some(Dialect::Mysql) => {
-            bail!(
-                "fence check does not speak MySQL yet; docs/guide/fence-kit.md shows how to check it by hand"
-            )
-        }
-        None => bail!("no fence kit for {url:?}: use postgres://, mysql:// or sqlite:PATH"),
     }
 }
 

@@ -1,3 +1,5 @@
+//! Claims about the demo's business side, on real SQLite files.
+
 use std::io::Read;
 use std::path::Path;
 
