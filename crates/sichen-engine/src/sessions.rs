@@ -12,19 +12,22 @@
 //! # Not here
 //! Streams (`sichen-server`), ending expired sessions ([`crate::reap`]).
 
+mod report;
+mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
-use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
-use sichen_core::lifecycle::{ShardState, StopCause};
-use sichen_core::model::{DutyKey, Failure, Progress, WorkerIdentity};
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{DutyKey, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CheckpointVerdict, Error, Finish, FinishVerdict, Granted, Register, RenewVerdict,
-    SaveCheckpoint, ShardFacts,
+    CheckpointVerdict, Error, Granted, Register, RenewVerdict,
+    SaveCheckpoint,
 };
 
 use crate::context::Context;
@@ -33,138 +36,10 @@ use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
+pub use values::{Beat, BeatAnswer, Hello, HelloAnswer, Plan, Report, ReportVerdict};
+
 /// Slots that one worker may offer.
 const MAX_SLOTS: u32 = 10_000;
-
-/// A worker that introduces itself.
-#[derive(Clone, Debug)]
-pub struct Hello {
-    /// Who.
-    pub worker: WorkerIdentity,
-    /// The pool it serves.
-    pub pool: Name,
-    /// Shards it runs at once.
-    pub slots: u32,
-    /// Handlers it offers.
-    pub handlers: Vec<String>,
-    /// Takes no new work.
-    pub draining: bool,
-    /// Set if it comes back over a new stream with a session it still believes in.
-    pub resume: Option<SessionId>,
-    /// What it runs (resume only).
-    pub running: Vec<(ShardKey, Token)>,
-    /// Highest grant number seen (resume only).
-    pub highest_grant_seen: u64,
-    /// Reports of its journal, handed in before anything else.
-    pub journal: Vec<Report>,
-    /// Attempts of its earlier processes that it has proved dead.
-    pub dead: Vec<(ShardKey, Token)>,
-}
-
-/// The answer to a [`Hello`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum HelloAnswer {
-    /// Registered or resumed.
-    Welcome {
-        /// The session.
-        session: SessionId,
-        /// How long it lasts and how often to beat.
-        rhythm: Rhythm,
-        /// Verdicts on the journal, in its order.
-        journal: Vec<ReportVerdict>,
-        /// What the worker runs and should not.
-        stop: Vec<(ShardKey, Token, StopReason)>,
-    },
-    /// The session it wanted to resume is over.
-    SessionLost,
-    /// A newer incarnation of the worker has registered.
-    Superseded,
-    /// Another node owns the pool.
-    Moved {
-        /// Its address.
-        address: String,
-    },
-    /// The Hello makes no sense; repeating it is useless.
-    Refused {
-        /// Short and stable.
-        code: &'static str,
-        /// For people.
-        message: String,
-    },
-}
-
-/// A beat.
-#[derive(Clone, Debug)]
-pub struct Beat {
-    /// The session.
-    pub session: SessionId,
-    /// What it runs, or has ended and not yet had acknowledged.
-    pub running: Vec<(ShardKey, Token)>,
-    /// Only grants up to this number are judged.
-    pub highest_grant_seen: u64,
-}
-
-/// The answer to a [`Beat`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum BeatAnswer {
-    /// The session goes on.
-    Alive {
-        /// For how long, counted from the sending of the beat.
-        valid_for: SignedDuration,
-        /// What the worker should stop.
-        stop: Vec<(ShardKey, Token, StopReason)>,
-    },
-    /// The session is over: kill all work, register anew.
-    Lost,
-    /// A newer incarnation has taken over: kill all work, exit.
-    Superseded,
-}
-
-/// The keys that a plan step found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// Least and greatest key, or none at all.
-    Extremes(Option<(i64, i64)>),
-    /// One shard each.
-    Items(Vec<String>),
-}
-
-/// The end of an attempt as the worker reports it.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The shard.
-    pub key: ShardKey,
-    /// The attempt's token.
-    pub token: Token,
-    /// How it ended.
-    pub ending: Ending,
-    /// Digest of the report.
-    pub digest: String,
-    /// Why it failed.
-    pub failure: Option<Failure>,
-    /// Newest counters.
-    pub progress: Option<Progress>,
-    /// What a plan step found.
-    pub plan: Option<Plan>,
-}
-
-/// What became of a [`Report`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReportVerdict {
-    /// Accepted.
-    Accepted,
-    /// Accepted before.
-    Duplicate,
-    /// The token is not current; refused and recorded.
-    Stale {
-        /// What is the case instead.
-        detail: String,
-    },
-    /// The same token reported something else before.
-    Contradicts,
-    /// No decision could be committed; report again.
-    RetryLater,
-}
 
 /// Serves the workers that are connected to this node.
 pub struct Sessions {
@@ -428,127 +303,6 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
-    pub async fn report(
-        &self,
-        actor: &str,
-        reports: Vec<Report>,
-        now: Timestamp,
-    ) -> Vec<ReportVerdict> {
-        let n = reports.len();
-        if n == 0 {
-            return Vec::new();
-        }
-        match self.try_report(actor, reports, now).await {
-            Ok(verdicts) => verdicts,
-            Err(error) => {
-                tracing::warn!(%error, "reports could not be stored; their workers will report again");
-                vec![ReportVerdict::RetryLater; n]
-            }
-        }
-    }
-
-    async fn try_report(
-        &self,
-        actor: &str,
-        reports: Vec<Report>,
-        now: Timestamp,
-    ) -> Result<Vec<ReportVerdict>, Error> {
-        let store = &*self.context.store;
-        // A plain success depends on nothing but its token: no facts to read.
-        let plain = |r: &Report| r.ending == Ending::Succeeded && !r.key.no.is_plan();
-        let keys: Vec<ShardKey> = reports
-            .iter()
-            .filter(|r| !plain(r))
-            .map(|r| r.key)
-            .collect();
-        let facts = if keys.is_empty() {
-            Vec::new()
-        } else {
-            store.get_shards(keys).await?
-        };
-        let facts: BTreeMap<ShardKey, ShardFacts> =
-            facts.into_iter().map(|f| (f.shard.key, f)).collect();
-        let mut items = Vec::with_capacity(reports.len());
-        for report in reports {
-            let item = if plain(&report) {
-                finish(report, Transition::SUCCESS, None)
-            } else {
-                self.decide(report, &facts, now).await?
-            };
-            items.push(item);
-        }
-        let verdicts = store
-            .finish_attempts(self.context.op(actor), items.clone())
-            .await?;
-        let answers = items
-            .iter()
-            .zip(verdicts)
-            .map(|(item, verdict)| answer(item, verdict));
-        Ok(answers.collect())
-    }
-
-    async fn decide(
-        &self,
-        mut report: Report,
-        facts: &BTreeMap<ShardKey, ShardFacts>,
-        now: Timestamp,
-    ) -> Result<Finish, Error> {
-        // The store's guard answers for what is not there or not current any more.
-        let refused = Transition {
-            to: ShardState::Failed,
-            ..Transition::SUCCESS
-        };
-        let Some(found) = facts.get(&report.key) else {
-            return Ok(finish(report, refused, None));
-        };
-        let store = &*self.context.store;
-        let document = self
-            .documents
-            .get(store, found.run.job, found.run.revision)
-            .await?;
-        let mut expand = None;
-        if report.ending == Ending::Succeeded {
-            match report.plan.take() {
-                Some(Plan::Extremes(keys)) => match document.cut_extremes(keys) {
-                    Ok(shards) => expand = Some(shards),
-                    Err(message) => {
-                        report.ending = Ending::FailedForGood;
-                        report.failure = Some(Failure {
-                            code: "plan".to_owned(),
-                            message,
-                        });
-                    }
-                },
-                Some(Plan::Items(_)) | None => {
-                    report.ending = Ending::FailedForGood;
-                    let message = "SC1026: the plan step answered with no bounds".to_owned();
-                    report.failure = Some(Failure {
-                        code: "plan".to_owned(),
-                        message,
-                    });
-                }
-            }
-        }
-        let shard = &found.shard;
-        let facts = Facts {
-            key: shard.key,
-            state: shard.state,
-            token: shard.token,
-            used: shard.used,
-            stop: found.run.stop.map(|(cause, _)| cause),
-        };
-        let policy = document.retry_policy();
-        let decided = on_end(&facts, report.token, report.ending, &policy, now);
-        let transition = decided.unwrap_or_else(|refusal| {
-            if let Refused::Unknown { .. } = refusal {
-                tracing::error!(shard = %report.key, %refusal, "a worker holds a token that this store has not granted");
-            }
-            refused
-        });
-        Ok(finish(report, transition, expand))
-    }
-
     /// Takes checkpoints and progress; one verdict each, in order.
     ///
     /// # Errors
@@ -615,45 +369,6 @@ fn stop_reason(cause: StopCause) -> StopReason {
     match cause {
         StopCause::Cancel => StopReason::CancelRequested,
         StopCause::Deadline | StopCause::Fatal => StopReason::RunStopped,
-    }
-}
-
-fn finish(
-    report: Report,
-    transition: Transition,
-    expand: Option<Vec<sichen_core::layout::Descriptor>>,
-) -> Finish {
-    Finish {
-        key: report.key,
-        token: report.token,
-        transition,
-        digest: report.digest,
-        progress: report.progress,
-        failure: report.failure,
-        expand,
-    }
-}
-
-fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
-    match verdict {
-        FinishVerdict::Accepted(_) => ReportVerdict::Accepted,
-        FinishVerdict::Duplicate => ReportVerdict::Duplicate,
-        FinishVerdict::Contradicts => ReportVerdict::Contradicts,
-        FinishVerdict::Stale { current } => ReportVerdict::Stale {
-            detail: format!(
-                "SC2001: token {} is stale; shard {} is at token {current}",
-                item.token, item.key
-            ),
-        },
-        FinishVerdict::NotRunning => ReportVerdict::Stale {
-            detail: format!(
-                "SC2002: no attempt of shard {} runs under {}",
-                item.key, item.token
-            ),
-        },
-        FinishVerdict::Missing => ReportVerdict::Stale {
-            detail: format!("SC2004: there is no shard {}", item.key),
-        },
     }
 }
 

@@ -37,18 +37,14 @@ impl IdSource for Counter {
     }
 }
 
-/// Keeps what was delivered, by session; refuses sessions that are cut.
+/// Keeps what was delivered, by session.
 #[derive(Default)]
 pub struct Mailboxes {
     boxes: Mutex<BTreeMap<SessionId, Vec<ToWorker>>>,
-    cut: Mutex<Vec<SessionId>>,
 }
 
 impl Courier for Mailboxes {
     fn deliver(&self, session: SessionId, message: ToWorker) -> bool {
-        if self.cut.lock().unwrap().contains(&session) {
-            return false;
-        }
         self.boxes
             .lock()
             .unwrap()
@@ -273,10 +269,6 @@ impl Node {
             .unwrap()
             .remove(&session)
             .unwrap_or_default()
-    }
-
-    pub fn cut(&self, session: SessionId) {
-        self.mail.cut.lock().unwrap().push(session);
     }
 
     pub fn report(&self, cluster: &Cluster, report: Report) -> ReportVerdict {

@@ -1,0 +1,387 @@
+//! What goes into a store's methods and what comes out: batches of items, and a verdict for each.
+//!
+//! # Not here
+//! The methods themselves ([`super::Store`]), the rows ([`crate::model`]).
+
+use crate::ids::{JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
+use crate::layout::Descriptor;
+use crate::lifecycle::shard::Transition;
+use crate::lifecycle::{RunState, StopCause};
+use crate::model::{
+    Checkpoint, Decision, Failure, Period, Progress, Run, RunTerms, Shard, WorkerIdentity,
+};
+use crate::name::{JobName, Name};
+use jiff::{SignedDuration, Timestamp};
+
+/// A run to be written, with its shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// The job.
+    pub job: JobUid,
+    /// The occasion, unique together with the job.
+    pub occasion: Occasion,
+    /// Revision it was computed from; must be the job's current one.
+    pub revision: Revision,
+    /// Period it stands for.
+    pub period: Option<Period>,
+    /// What its attempts need.
+    pub terms: RunTerms,
+    /// Its shards, numbered from 0; or a single [`Descriptor::Plan`], which becomes the plan step.
+    pub shards: Vec<Descriptor>,
+    /// Not to be granted before.
+    pub ready_at: Timestamp,
+    /// Digest of the request (manual runs: the same key with another digest is a conflict).
+    pub digest: String,
+    /// Grant the only shard at once to this session (born leased), under `fences`' pool term.
+    pub born_leased: Option<SessionId>,
+    /// Timeout of the born-leased attempt.
+    pub attempt_timeout: Option<SignedDuration>,
+}
+
+/// What became of a [`NewRun`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CreateVerdict {
+    /// Written now. If its shard was born leased, the grant.
+    Created(RunId, Option<Granted>),
+    /// This occasion has its run already.
+    Exists(RunId),
+    /// The same idempotency key was used with another request.
+    OtherRequest(RunId),
+    /// The job is gone, or its revision is another by now: decide anew.
+    Conflict,
+}
+
+/// One step of a job's schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advance {
+    /// The job.
+    pub job: JobUid,
+    /// Revision it was computed from.
+    pub revision: Revision,
+    /// The high-water mark it was computed from.
+    pub from: Timestamp,
+    /// The new one.
+    pub to: Timestamp,
+    /// The next instant to decide, if any.
+    pub next_due: Option<Timestamp>,
+    /// If given, the number of active runs it was decided with (overlap).
+    pub active_runs: Option<u32>,
+    /// Instants that become runs.
+    pub runs: Vec<NewRun>,
+    /// Instants that do not.
+    pub decisions: Vec<Decision>,
+}
+
+/// What became of an [`Advance`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdvanceVerdict {
+    /// Written; the verdicts of its runs in order.
+    Advanced(Vec<CreateVerdict>),
+    /// Revision, mark or number of active runs differ by now: decide anew. Nothing was written.
+    Conflict,
+    /// The caller no longer owns the job's partition. Nothing was written.
+    OldTerm,
+}
+
+/// A job's new document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyJob {
+    /// Display name; creates the job if no live one has it.
+    pub name: JobName,
+    /// Uid to use for a creation.
+    pub new_uid: JobUid,
+    /// The version of the row it was decided on; `None` for a creation.
+    pub expected_ver: Option<u32>,
+    /// The document.
+    pub document: String,
+    /// For a creation: everything up to here counts as decided. For an edit: see `closing`.
+    pub high_water: Timestamp,
+    /// The next instant of the new document, if any.
+    pub next_due: Option<Timestamp>,
+    /// For an edit: what the old revision still decides, up to the edit's commit. Its `to` is the
+    /// new high-water mark.
+    pub closing: Option<Advance>,
+}
+
+/// What became of an [`ApplyJob`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyVerdict {
+    /// A new job.
+    Created(JobUid),
+    /// A new revision.
+    Updated(JobUid, Revision),
+    /// The document is the current one already.
+    Unchanged(JobUid, Revision),
+    /// Changed by somebody else meanwhile: read and decide anew.
+    Conflict,
+}
+
+/// A shard that may be granted, with what a plan needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadyHead {
+    /// Its run.
+    pub run: RunId,
+    /// Its job.
+    pub job: JobUid,
+    /// The job's revision the run uses.
+    pub revision: Revision,
+    /// Pool, handler, priority, parallelism.
+    pub terms: RunTerms,
+    /// Shards of the run now running.
+    pub running: u32,
+    /// The first ready shards by `ready_at`, then number, with their tokens.
+    pub shards: Vec<(ShardKey, Token)>,
+}
+
+/// A grant to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The shard.
+    pub key: ShardKey,
+    /// The token the plan was based on.
+    pub token: Token,
+    /// Who gets it.
+    pub session: SessionId,
+    /// How long the attempt may take.
+    pub attempt_timeout: Option<SignedDuration>,
+}
+
+/// A grant that was made: all that the worker is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The shard as it is now: running, with its new token.
+    pub shard: Shard,
+    /// Number of this grant within the session, from 1. A beat that has seen it and does not list
+    /// the shard says that the worker does not run it.
+    pub grant_seq: u64,
+}
+
+/// What became of a [`Grant`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantVerdict {
+    /// Made.
+    Granted(Box<Granted>),
+    /// What the plan assumed no longer holds.
+    Refused(GrantRefused),
+}
+
+/// Why a grant was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantRefused {
+    /// Not waiting, not ready yet, another token, or its run is being stopped.
+    NotReady,
+    /// The session is over, draining, or not in the run's pool.
+    NoSession,
+    /// The session's slots are taken.
+    NoSlot,
+    /// The run has as many running shards as it may.
+    Parallelism,
+    /// The caller no longer owns the pool.
+    OldTerm,
+}
+
+/// The end of an attempt, already decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// The shard.
+    pub key: ShardKey,
+    /// The token the holder reports with.
+    pub token: Token,
+    /// What the rules made of it. The store passes it through [`Transition::under_stop`] with what
+    /// it finds in the transaction, so that no shard of a stopped run goes back to waiting.
+    pub transition: Transition,
+    /// Digest of the report.
+    pub digest: String,
+    /// Newest progress.
+    pub progress: Option<Progress>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// For a plan step that succeeded: the run's shards.
+    pub expand: Option<Vec<Descriptor>>,
+}
+
+/// What became of a [`Finish`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinishVerdict {
+    /// Accepted, first and only time. If it closed the run: the outcome.
+    Accepted(Option<RunState>),
+    /// This very report was accepted before.
+    Duplicate,
+    /// The same token reported something else before; the first one stands.
+    Contradicts,
+    /// The token is old (or unknown, if `current` is lower than the one given).
+    Stale {
+        /// The shard's token.
+        current: Token,
+    },
+    /// The token is current, but the attempt has been ended by somebody else.
+    NotRunning,
+    /// No such shard.
+    Missing,
+}
+
+/// A checkpoint or progress report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveCheckpoint {
+    /// The shard.
+    pub key: ShardKey,
+    /// The holder's token.
+    pub token: Token,
+    /// The holder's session; must be live.
+    pub session: SessionId,
+    /// New checkpoint; `None` for progress alone.
+    pub checkpoint: Option<Checkpoint>,
+    /// Newest progress.
+    pub progress: Progress,
+}
+
+/// What became of a [`SaveCheckpoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointVerdict {
+    /// Stored.
+    Saved,
+    /// Not newer than the stored one; nothing to do.
+    Old,
+    /// The token is not that of the running attempt.
+    Stale {
+        /// The shard's token.
+        current: Token,
+    },
+    /// The session is over: stop.
+    SessionOver,
+}
+
+/// A worker that registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// Who.
+    pub worker: WorkerIdentity,
+    /// The pool it serves.
+    pub pool: Name,
+    /// Shards it runs at once, 1 to 10,000.
+    pub slots: u32,
+    /// Handlers it offers.
+    pub handlers: Vec<String>,
+    /// How long the session lasts without a beat.
+    pub ttl: SignedDuration,
+    /// Whether the worker has made sure that nothing of its older incarnations still runs; only
+    /// then, and only with the same uid and boot id, do their leases end at once.
+    pub old_trees_dead: bool,
+}
+
+/// What a registration gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The new session.
+    pub session: SessionId,
+    /// When it ends unless renewed.
+    pub expires_at: Timestamp,
+    /// Older sessions of this worker that were ended by it; their shards can be reaped now.
+    pub superseded: Vec<SessionId>,
+    /// A live session of the same name with another identity: an alarm.
+    pub name_taken_by: Option<SessionId>,
+}
+
+/// What became of a beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewVerdict {
+    /// Renewed.
+    Renewed {
+        /// New end of the session.
+        expires_at: Timestamp,
+    },
+    /// Over; register anew.
+    Lost,
+    /// Over, because a newer incarnation of the same worker registered.
+    Superseded,
+}
+
+/// A running shard whose attempt must be ended from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// The shard as it is.
+    pub shard: Shard,
+    /// Whether its run is being stopped.
+    pub stop: Option<StopCause>,
+    /// Its job and revision, for the retry policy.
+    pub job: (JobUid, Revision),
+    /// Whether the session is over (else the attempt's timeout has passed).
+    pub session_over: bool,
+}
+
+/// An attempt to be ended from outside, already decided. The token is raised with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reap {
+    /// The shard.
+    pub key: ShardKey,
+    /// The token of the attempt to end.
+    pub token: Token,
+    /// What the rules made of it.
+    pub transition: Transition,
+    /// Why.
+    pub failure: Failure,
+    /// Only if its session is over by now (the guard against a beat that came in between).
+    pub only_if_session_over: bool,
+}
+
+/// What became of a [`Reap`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReapVerdict {
+    /// Ended. If it closed the run: the outcome.
+    Reaped(Option<RunState>),
+    /// Reported or reaped meanwhile, or its session lives.
+    Gone,
+    /// The caller no longer owns the pool.
+    OldTerm,
+}
+
+/// What became of a request to stop or reopen a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestVerdict {
+    /// Done. If that closed the run: the outcome.
+    Done(Option<RunState>),
+    /// It was so already.
+    Already,
+    /// The run's state does not allow it.
+    NotNow(RunState),
+    /// No such run.
+    Missing,
+    /// The caller no longer owns the job's partition (requests made by a duty).
+    OldTerm,
+}
+
+/// A page request: rows after `after`, at most `limit` (and at most [`MAX_PAGE`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page<K> {
+    /// Key of the last row seen.
+    pub after: Option<K>,
+    /// Rows wanted.
+    pub limit: u32,
+}
+
+/// Which runs to list; newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Of this job alone.
+    pub job: Option<JobUid>,
+    /// In this state alone.
+    pub state: Option<RunState>,
+}
+
+/// Which events to list; oldest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Of this run and its shards alone.
+    pub run: Option<RunId>,
+    /// Of this shard alone.
+    pub shard: Option<ShardKey>,
+}
+
+/// A shard with what a decision about it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardFacts {
+    /// The shard.
+    pub shard: Shard,
+    /// Its run.
+    pub run: Run,
+}

@@ -1,0 +1,178 @@
+//! The ends of attempts, as their holders report them.
+//!
+//! # Invariants
+//! - A plain success is written on its token alone; everything else is decided on facts, and the
+//!   store's guard has the last word.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sichen_core::ids::ShardKey;
+use sichen_core::lifecycle::ShardState;
+use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
+use sichen_core::model::Failure;
+use sichen_core::port::{Error, Finish, FinishVerdict, ShardFacts};
+
+use super::{Plan, Report, ReportVerdict, Sessions};
+
+impl Sessions {
+    /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
+    pub async fn report(
+        &self,
+        actor: &str,
+        reports: Vec<Report>,
+        now: Timestamp,
+    ) -> Vec<ReportVerdict> {
+        let n = reports.len();
+        if n == 0 {
+            return Vec::new();
+        }
+        match self.try_report(actor, reports, now).await {
+            Ok(verdicts) => verdicts,
+            Err(error) => {
+                tracing::warn!(%error, "reports could not be stored; their workers will report again");
+                vec![ReportVerdict::RetryLater; n]
+            }
+        }
+    }
+
+    async fn try_report(
+        &self,
+        actor: &str,
+        reports: Vec<Report>,
+        now: Timestamp,
+    ) -> Result<Vec<ReportVerdict>, Error> {
+        let store = &*self.context.store;
+        // A plain success depends on nothing but its token: no facts to read.
+        let plain = |r: &Report| r.ending == Ending::Succeeded && !r.key.no.is_plan();
+        let keys: Vec<ShardKey> = reports
+            .iter()
+            .filter(|r| !plain(r))
+            .map(|r| r.key)
+            .collect();
+        let facts = if keys.is_empty() {
+            Vec::new()
+        } else {
+            store.get_shards(keys).await?
+        };
+        let facts: BTreeMap<ShardKey, ShardFacts> =
+            facts.into_iter().map(|f| (f.shard.key, f)).collect();
+        let mut items = Vec::with_capacity(reports.len());
+        for report in reports {
+            let item = if plain(&report) {
+                finish(report, Transition::SUCCESS, None)
+            } else {
+                self.decide(report, &facts, now).await?
+            };
+            items.push(item);
+        }
+        let verdicts = store
+            .finish_attempts(self.context.op(actor), items.clone())
+            .await?;
+        let answers = items
+            .iter()
+            .zip(verdicts)
+            .map(|(item, verdict)| answer(item, verdict));
+        Ok(answers.collect())
+    }
+
+    async fn decide(
+        &self,
+        mut report: Report,
+        facts: &BTreeMap<ShardKey, ShardFacts>,
+        now: Timestamp,
+    ) -> Result<Finish, Error> {
+        // The store's guard answers for what is not there or not current any more.
+        let refused = Transition {
+            to: ShardState::Failed,
+            ..Transition::SUCCESS
+        };
+        let Some(found) = facts.get(&report.key) else {
+            return Ok(finish(report, refused, None));
+        };
+        let store = &*self.context.store;
+        let document = self
+            .documents
+            .get(store, found.run.job, found.run.revision)
+            .await?;
+        let mut expand = None;
+        if report.ending == Ending::Succeeded {
+            match report.plan.take() {
+                Some(Plan::Extremes(keys)) => match document.cut_extremes(keys) {
+                    Ok(shards) => expand = Some(shards),
+                    Err(message) => {
+                        report.ending = Ending::FailedForGood;
+                        report.failure = Some(Failure {
+                            code: "plan".to_owned(),
+                            message,
+                        });
+                    }
+                },
+                Some(Plan::Items(_)) | None => {
+                    report.ending = Ending::FailedForGood;
+                    let message = "SC1026: the plan step answered with no bounds".to_owned();
+                    report.failure = Some(Failure {
+                        code: "plan".to_owned(),
+                        message,
+                    });
+                }
+            }
+        }
+        let shard = &found.shard;
+        let facts = Facts {
+            key: shard.key,
+            state: shard.state,
+            token: shard.token,
+            used: shard.used,
+            stop: found.run.stop.map(|(cause, _)| cause),
+        };
+        let policy = document.retry_policy();
+        let decided = on_end(&facts, report.token, report.ending, &policy, now);
+        let transition = decided.unwrap_or_else(|refusal| {
+            if let Refused::Unknown { .. } = refusal {
+                tracing::error!(shard = %report.key, %refusal, "a worker holds a token that this store has not granted");
+            }
+            refused
+        });
+        Ok(finish(report, transition, expand))
+    }
+}
+
+fn finish(
+    report: Report,
+    transition: Transition,
+    expand: Option<Vec<sichen_core::layout::Descriptor>>,
+) -> Finish {
+    Finish {
+        key: report.key,
+        token: report.token,
+        transition,
+        digest: report.digest,
+        progress: report.progress,
+        failure: report.failure,
+        expand,
+    }
+}
+
+fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
+    match verdict {
+        FinishVerdict::Accepted(_) => ReportVerdict::Accepted,
+        FinishVerdict::Duplicate => ReportVerdict::Duplicate,
+        FinishVerdict::Contradicts => ReportVerdict::Contradicts,
+        FinishVerdict::Stale { current } => ReportVerdict::Stale {
+            detail: format!(
+                "SC2001: token {} is stale; shard {} is at token {current}",
+                item.token, item.key
+            ),
+        },
+        FinishVerdict::NotRunning => ReportVerdict::Stale {
+            detail: format!(
+                "SC2002: no attempt of shard {} runs under {}",
+                item.key, item.token
+            ),
+        },
+        FinishVerdict::Missing => ReportVerdict::Stale {
+            detail: format!("SC2004: there is no shard {}", item.key),
+        },
+    }
+}
