@@ -9,7 +9,9 @@
 //! Writing runs and skips down, and the clock (the trigger duty).
 
 pub mod cron;
+pub mod cronjob;
 mod due;
+pub mod overlap;
 mod rule;
 mod union;
 mod zone;

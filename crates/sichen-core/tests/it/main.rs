@@ -2,3 +2,5 @@
 
 mod schedule_cron_cases;
 mod schedule_due;
+mod schedule_cronjob_cases;
+mod schedule_overlap;
