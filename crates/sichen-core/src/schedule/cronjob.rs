@@ -83,7 +83,14 @@ pub struct Step {
 
 impl Step {
     fn nothing(because: Because) -> Step {
-        Step { action: Action::None, because, planned: None, missed: 0, requeue_after: None, plan: None }
+        Step {
+            action: Action::None,
+            because,
+            planned: None,
+            missed: 0,
+            requeue_after: None,
+            plan: None,
+        }
     }
 
     /// `none`, `few`, or `many` for a hundred and more besides the one planned.
@@ -106,7 +113,9 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
         return Step::nothing(Because::Suspended);
     }
     let base = job.last_scheduled.unwrap_or(job.created_at);
-    let lookback = job.starting_deadline.and_then(|deadline| now.checked_sub(deadline).ok());
+    let lookback = job
+        .starting_deadline
+        .and_then(|deadline| now.checked_sub(deadline).ok());
     let from = lookback.map_or(base, |lookback| lookback.max(base));
     let schedule = match Schedule::cron(&job.schedule, Dialect::Kubernetes, zone, None, from) {
         // Six fields are this dialect's extension, not a CronJob's.
@@ -122,10 +131,17 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
     let mut input = DueInput::new(&schedule, base, now);
     input.catch_up = CatchUp::Latest;
     input.on_time = SignedDuration::ZERO;
-    input.window = job.starting_deadline.map(|deadline| deadline - SignedDuration::from_nanos(1));
+    input.window = job
+        .starting_deadline
+        .map(|deadline| deadline - SignedDuration::from_nanos(1));
     let plan = due(&input);
-    let wake = plan.next_wake.map(|wake| wake.duration_since(now) + SignedDuration::from_millis(100));
-    let left_out = plan.skips.iter().filter(|skip| skip.reason == Reason::CatchUp);
+    let wake = plan
+        .next_wake
+        .map(|wake| wake.duration_since(now) + SignedDuration::from_millis(100));
+    let left_out = plan
+        .skips
+        .iter()
+        .filter(|skip| skip.reason == Reason::CatchUp);
     let missed = left_out.map(|skip| skip.count).sum();
     let planned = plan.runs.first().map(|run| run.planned);
     let (action, because) = match planned {
@@ -137,5 +153,12 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
             _ => (Action::Create, Because::Due),
         },
     };
-    Step { action, because, planned, missed, requeue_after: wake, plan: Some(plan) }
+    Step {
+        action,
+        because,
+        planned,
+        missed,
+        requeue_after: wake,
+        plan: Some(plan),
+    }
 }

@@ -71,11 +71,13 @@ pub fn judge<R: Clone>(
         let verdict = match (policy, blocker(started)) {
             (Overlap::Allow, _) => Verdict::Run,
             // Of several that come due together only the newest is worth starting.
-            (Overlap::Replace, _) if at + 1 < planned.len() => {
-                Verdict::Skip { blocked_by: Blocker::Planned(planned[planned.len() - 1]) }
-            }
+            (Overlap::Replace, _) if at + 1 < planned.len() => Verdict::Skip {
+                blocked_by: Blocker::Planned(planned[planned.len() - 1]),
+            },
             (Overlap::Replace, _) if active.is_empty() => Verdict::Run,
-            (Overlap::Replace, _) => Verdict::Replace { victims: active.to_vec() },
+            (Overlap::Replace, _) => Verdict::Replace {
+                victims: active.to_vec(),
+            },
             (Overlap::Forbid, None) => Verdict::Run,
             (Overlap::Forbid, Some(blocked_by)) => Verdict::Skip { blocked_by },
             (Overlap::Queue { .. }, None) if waiting == 0 => Verdict::Run,
@@ -83,7 +85,10 @@ pub fn judge<R: Clone>(
                 let behind = blocked_by.unwrap_or(Blocker::Planned(*instant));
                 if waiting < limit {
                     waiting += 1;
-                    Verdict::Queue { behind, place: waiting }
+                    Verdict::Queue {
+                        behind,
+                        place: waiting,
+                    }
                 } else {
                     Verdict::Skip { blocked_by: behind }
                 }
@@ -99,6 +104,10 @@ pub fn judge<R: Clone>(
 
 /// Whether a run that has waited may still start: the window is judged again, exactly at its end
 /// counts as in time. False: skip it with the reason `deadline`.
-pub fn may_leave_queue(not_before: Timestamp, window: Option<SignedDuration>, now: Timestamp) -> bool {
+pub fn may_leave_queue(
+    not_before: Timestamp,
+    window: Option<SignedDuration>,
+    now: Timestamp,
+) -> bool {
     window.is_none_or(|window| now.duration_since(not_before) <= window)
 }

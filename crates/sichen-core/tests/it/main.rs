@@ -1,6 +1,7 @@
 //! Claims about the rules, from the outside.
 
 mod schedule_cron_cases;
-mod schedule_due;
 mod schedule_cronjob_cases;
+mod schedule_due;
+mod schedule_explain;
 mod schedule_overlap;

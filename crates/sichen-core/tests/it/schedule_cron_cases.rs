@@ -1,4 +1,4 @@
-//! Every case of `testdata/schedule/cron_cases.json`, and the cron and zone vectors of
+//! Every case of `testdata/cases/cron_cases.json`, and the cron and zone vectors of
 //! `bug_reports.json`, go through one `check`.
 
 use jiff::Timestamp;
@@ -7,10 +7,7 @@ use serde_json::Value;
 use sichen_core::schedule::cron::{Cron, Dialect, Fold, Gap, Kind};
 
 fn load(name: &str) -> Value {
-    let path = format!(
-        "{}/../../testdata/schedule/{name}",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/../../testdata/cases/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).expect("the case files are JSON")
 }

@@ -1,4 +1,4 @@
-//! Every case of `testdata/schedule/k8s_cronjob_cases.json` goes through `due` and `overlap`.
+//! Every case of `testdata/cases/k8s_cronjob_cases.json` goes through `due` and `overlap`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -11,7 +11,10 @@ fn instant(value: &Value) -> Option<Timestamp> {
 
 #[test]
 fn every_cronjob_case_holds() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/schedule/k8s_cronjob_cases.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../testdata/cases/k8s_cronjob_cases.json"
+    );
     let text = std::fs::read_to_string(path).expect("the cases are part of the project");
     let cases: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     assert!(cases.len() >= 22);
@@ -32,7 +35,9 @@ fn check(case: &Value) {
             Some("Replace") => Overlap::Replace,
             _ => Overlap::Allow,
         },
-        starting_deadline: input["startingDeadlineSeconds"].as_i64().map(SignedDuration::from_secs),
+        starting_deadline: input["startingDeadlineSeconds"]
+            .as_i64()
+            .map(SignedDuration::from_secs),
         created_at: instant(&input["creationTime"]).expect("created"),
         last_scheduled: instant(&input["lastScheduleTime"]),
         active: input["activeJobs"]
@@ -58,6 +63,8 @@ fn check(case: &Value) {
         assert_eq!(step.missed_in_words(), expected["missed"], "{id}: {step:?}");
     }
     let requeue = step.requeue_after.map(|after| after.as_millis());
-    let wanted = expected["requeue_after_s"].as_f64().map(|seconds| (seconds * 1_000.0).round() as i128);
+    let wanted = expected["requeue_after_s"]
+        .as_f64()
+        .map(|seconds| (seconds * 1_000.0).round() as i128);
     assert_eq!(requeue, wanted, "{id}");
 }

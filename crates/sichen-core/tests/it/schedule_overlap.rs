@@ -9,12 +9,22 @@ fn minute(minute: i64) -> Timestamp {
 
 fn check(policy: Overlap, active: &[u32], queued: u32, planned: &[i64], expect: &[Verdict<u32>]) {
     let planned: Vec<_> = planned.iter().map(|at| minute(*at)).collect();
-    assert_eq!(judge(policy, active, queued, &planned), expect, "{policy:?} {active:?} {queued}");
+    assert_eq!(
+        judge(policy, active, queued, &planned),
+        expect,
+        "{policy:?} {active:?} {queued}"
+    );
 }
 
 #[test]
 fn allow_starts_everything() {
-    check(Overlap::Allow, &[7, 8], 3, &[1, 2], &[Verdict::Run, Verdict::Run]);
+    check(
+        Overlap::Allow,
+        &[7, 8],
+        3,
+        &[1, 2],
+        &[Verdict::Run, Verdict::Run],
+    );
 }
 
 #[test]
@@ -22,24 +32,57 @@ fn forbid_names_what_blocked() {
     let skip = |blocked_by| Verdict::Skip { blocked_by };
     check(Overlap::Forbid, &[], 0, &[1], &[Verdict::Run]);
     check(Overlap::Forbid, &[7, 8], 0, &[1], &[skip(Blocker::Run(7))]);
-    check(Overlap::Forbid, &[], 0, &[1, 2], &[Verdict::Run, skip(Blocker::Planned(minute(1)))]);
+    check(
+        Overlap::Forbid,
+        &[],
+        0,
+        &[1, 2],
+        &[Verdict::Run, skip(Blocker::Planned(minute(1)))],
+    );
 }
 
 #[test]
 fn replace_starts_the_newest_only() {
     check(Overlap::Replace, &[], 0, &[1], &[Verdict::Run]);
-    check(Overlap::Replace, &[7, 8], 0, &[1], &[Verdict::Replace { victims: vec![7, 8] }]);
-    let skip = Verdict::Skip { blocked_by: Blocker::Planned(minute(2)) };
-    check(Overlap::Replace, &[7], 0, &[1, 2], &[skip, Verdict::Replace { victims: vec![7] }]);
+    check(
+        Overlap::Replace,
+        &[7, 8],
+        0,
+        &[1],
+        &[Verdict::Replace {
+            victims: vec![7, 8],
+        }],
+    );
+    let skip = Verdict::Skip {
+        blocked_by: Blocker::Planned(minute(2)),
+    };
+    check(
+        Overlap::Replace,
+        &[7],
+        0,
+        &[1, 2],
+        &[skip, Verdict::Replace { victims: vec![7] }],
+    );
 }
 
 #[test]
 fn a_queue_stays_within_its_limit() {
-    let queue = |place| Verdict::Queue { behind: Blocker::Run(7), place };
-    let skip = Verdict::Skip { blocked_by: Blocker::Run(7) };
+    let queue = |place| Verdict::Queue {
+        behind: Blocker::Run(7),
+        place,
+    };
+    let skip = Verdict::Skip {
+        blocked_by: Blocker::Run(7),
+    };
     let policy = Overlap::Queue { limit: 2 };
     check(policy, &[], 0, &[1], &[Verdict::Run]);
-    check(policy, &[7], 0, &[1, 2, 3], &[queue(1), queue(2), skip.clone()]);
+    check(
+        policy,
+        &[7],
+        0,
+        &[1, 2, 3],
+        &[queue(1), queue(2), skip.clone()],
+    );
     check(policy, &[7], 2, &[1], &[skip]);
     // Nothing active, but something waits already: no overtaking.
     let behind = Blocker::Planned(minute(1));

@@ -21,8 +21,18 @@ pub enum Language {
 const LISTED_TIMES: u64 = 6;
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const WEEKDAYS: [(&str, &str); 7] = [
     ("Sunday", "周日"),
@@ -33,8 +43,13 @@ const WEEKDAYS: [(&str, &str); 7] = [
     ("Friday", "周五"),
     ("Saturday", "周六"),
 ];
-const NTH: [(&str, &str); 5] =
-    [("first", "第一个"), ("second", "第二个"), ("third", "第三个"), ("fourth", "第四个"), ("fifth", "第五个")];
+const NTH: [(&str, &str); 5] = [
+    ("first", "第一个"),
+    ("second", "第二个"),
+    ("third", "第三个"),
+    ("fourth", "第四个"),
+    ("fifth", "第五个"),
+];
 
 impl Cron {
     /// What the expression means, and what it does when the clock changes.
@@ -43,11 +58,17 @@ impl Cron {
         let pattern = match &self.body {
             Body::Every(period) => return words.every(*period),
             Body::Fields { .. } if self.never => {
-                return words.pick("never: no such date exists", "永不触发：不存在这样的日期").to_owned();
+                return words
+                    .pick("never: no such date exists", "永不触发：不存在这样的日期")
+                    .to_owned();
             }
             Body::Fields { pattern, .. } => pattern,
         };
-        let parts = [words.days(pattern), words.months(pattern), words.years(pattern)];
+        let parts = [
+            words.days(pattern),
+            words.months(pattern),
+            words.years(pattern),
+        ];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         let clock = words.clock(self.class(), self.gap, self.fold);
         match language {
@@ -117,14 +138,24 @@ impl Words {
             .flat_map(|&(from, to)| match to - from {
                 0 => vec![name(from)],
                 1 => vec![name(from), name(to)],
-                _ => vec![format!("{}{}{}", name(from), self.pick(" to ", "至"), name(to))],
+                _ => vec![format!(
+                    "{}{}{}",
+                    name(from),
+                    self.pick(" to ", "至"),
+                    name(to)
+                )],
             })
             .collect();
         self.list(&items)
     }
 
     fn every(&self, period: i64) -> String {
-        let units = [(86_400, "d", "天"), (3_600, "h", "小时"), (60, "m", "分钟"), (1, "s", "秒")];
+        let units = [
+            (86_400, "d", "天"),
+            (3_600, "h", "小时"),
+            (60, "m", "分钟"),
+            (1, "s", "秒"),
+        ];
         let mut rest = period;
         let mut text = String::new();
         for (size, english, chinese) in units {
@@ -150,20 +181,27 @@ impl Words {
         let minutes = shape(pattern.minutes, 0, 59);
         let every_minute = matches!(minutes, Shape::All);
         // "every second" says "every minute" too.
-        let minute = (!(every_minute && second.is_some())).then(|| self.unit(minutes, ("minute", "分")));
+        let minute =
+            (!(every_minute && second.is_some())).then(|| self.unit(minutes, ("minute", "分钟")));
         let hour = match shape(pattern.hours.into(), 0, 23) {
             Shape::All => None,
             Shape::Step { from, step } => Some(match self.language {
-                Language::English => format!("in every {step}th hour from {from:02}:00").replace(" 2th", " 2nd").replace(" 3th", " 3rd"),
+                Language::English => format!("in every {step}th hour from {from:02}:00")
+                    .replace(" 2th", " 2nd")
+                    .replace(" 3th", " 3rd"),
                 Language::Chinese => format!("从 {from:02} 时起每 {step} 小时中"),
             }),
             Shape::Runs(runs) => Some(match self.language {
                 Language::English => {
-                    let spans: Vec<_> =
-                        runs.iter().map(|(from, to)| format!("from {from:02}:00 to {to:02}:59")).collect();
+                    let spans: Vec<_> = runs
+                        .iter()
+                        .map(|(from, to)| format!("from {from:02}:00 to {to:02}:59"))
+                        .collect();
                     self.list(&spans)
                 }
-                Language::Chinese => format!("{}时内", self.runs(&runs, |hour| format!("{hour:02}"))),
+                Language::Chinese => {
+                    format!("{}时内", self.runs(&runs, |hour| format!("{hour:02}")))
+                }
             }),
         };
         match self.language {
@@ -197,18 +235,30 @@ impl Words {
         let (english, chinese) = unit;
         match (self.language, shape) {
             (Language::English, Shape::All) => format!("every {english}"),
-            (Language::English, Shape::Step { from: 0, step }) => format!("every {step} {english}s"),
+            (Language::English, Shape::Step { from: 0, step }) => {
+                format!("every {step} {english}s")
+            }
             (Language::English, Shape::Step { from, step }) => {
                 format!("every {step} {english}s from {english} {from}")
             }
             (Language::English, Shape::Runs(runs)) => {
-                format!("at {english} {}", self.runs(&runs, |value| value.to_string()))
+                format!(
+                    "at {english} {}",
+                    self.runs(&runs, |value| value.to_string())
+                )
             }
             (Language::Chinese, Shape::All) => format!("每{chinese}"),
             (Language::Chinese, Shape::Step { from: 0, step }) => format!("每 {step} {chinese}"),
-            (Language::Chinese, Shape::Step { from, step }) => format!("从第 {from} {chinese}起每 {step} {chinese}"),
+            (Language::Chinese, Shape::Step { from, step }) => format!(
+                "从第 {from} {}起每 {step} {chinese}",
+                chinese.trim_end_matches('钟')
+            ),
             (Language::Chinese, Shape::Runs(runs)) => {
-                format!("第 {} {chinese}", self.runs(&runs, |value| value.to_string()))
+                let chinese = chinese.trim_end_matches('钟');
+                format!(
+                    "第 {} {chinese}",
+                    self.runs(&runs, |value| value.to_string())
+                )
             }
         }
     }
@@ -224,7 +274,9 @@ impl Words {
                 self.pick("every day", "每天").to_owned()
             }
             (Some(month), Some(week), DayRule::Both) => match self.language {
-                Language::English => format!("{month}, if it also is {}", week.trim_start_matches("on ")),
+                Language::English => {
+                    format!("{month}, if it also is {}", week.trim_start_matches("on "))
+                }
                 Language::Chinese => format!("{month}且同时为{week}"),
             },
             (Some(month), Some(week), DayRule::Either) => match self.language {
@@ -276,7 +328,9 @@ impl Words {
         }
         for day in (1..=31).filter(|day| set.nearest >> day & 1 == 1) {
             parts.push(match self.language {
-                Language::English => format!("on the Monday-to-Friday day nearest to day {day} of the month"),
+                Language::English => {
+                    format!("on the Monday-to-Friday day nearest to day {day} of the month")
+                }
                 Language::Chinese => format!("每月距 {day} 日最近的周一至周五"),
             });
         }
@@ -326,7 +380,9 @@ impl Words {
             Language::English => MONTHS[(month - 1) as usize].to_owned(),
             Language::Chinese => month.to_string(),
         };
-        let values: Vec<_> = (1..=12).filter(|month| pattern.months >> month & 1 == 1).collect();
+        let values: Vec<_> = (1..=12)
+            .filter(|month| pattern.months >> month & 1 == 1)
+            .collect();
         if values.len() == 12 {
             return String::new();
         }
@@ -338,7 +394,9 @@ impl Words {
     }
 
     fn years(&self, pattern: &Pattern) -> String {
-        let Some(years) = &pattern.years else { return String::new() };
+        let Some(years) = &pattern.years else {
+            return String::new();
+        };
         let runs = runs_of((1970..=2099).filter(|year| years.has(i64::from(*year))));
         if runs == [(1970, 2099)] {
             return String::new();
@@ -360,7 +418,10 @@ impl Words {
                 .to_owned();
         }
         let gap = match gap {
-            Gap::FirstValid => self.pick("runs once at the first instant after it", "在其后的第一个时刻触发一次"),
+            Gap::FirstValid => self.pick(
+                "runs once at the first instant after it",
+                "在其后的第一个时刻触发一次",
+            ),
             Gap::Skip => self.pick("does not run", "不触发"),
             Gap::Shift => self.pick("is moved by the length of the change", "顺延跳过的时长"),
         };

@@ -1,0 +1,460 @@
+//! `sichen due --file`: what would be decided now, without a server.
+//!
+//! The file is YAML or JSON in one of two forms.
+//!
+//! **A job's**, all fields in camelCase, unknown ones refused:
+//!
+//! | field | meaning |
+//! | --- | --- |
+//! | `schedules` | list of `{cron: EXPR}`, `{cron: {expr, dialect, gap, fold}}`, `{every: 20m}`, `{every: {period, anchor}}`, `{at: TIME}`, `{after: 10m}` |
+//! | `timeZone` | IANA zone of the schedules, `UTC` if left out |
+//! | `start`, `end` | bounds, the end left out itself |
+//! | `key` | spreads `H` and jitter |
+//! | `catchUp` | `none`, `latest` (default), `{all: N}`, `coalesce` |
+//! | `startingDeadline` | latest start after the planned time, such as `10m` |
+//! | `onTime` | lateness that no policy minds, 15 s if left out |
+//! | `jitter` | the most that a start is delayed |
+//! | `period` | `elapsed` (default) or `civilDay` |
+//! | `overlap` | `allow`, `forbid` (default), `replace`, `{queue: LIMIT}` |
+//! | `paused` | true: everything is skipped |
+//! | `highWater` | all up to here is decided already |
+//! | `now` | the clock |
+//! | `until` | end of this revision, if it was edited since |
+//! | `pending` | next instant of a fixed delay |
+//! | `running` | active runs, oldest first: `{id, planned}` |
+//! | `queued` | how many wait already |
+//! | `limit` | runs of one decision, 100 if left out |
+//!
+//! **A CronJob's**: `schedule`, `timeZone`, `suspend`, `concurrencyPolicy`,
+//! `startingDeadlineSeconds`, `creationTime`, `lastScheduleTime`, `now`, `activeJobs`. The answer
+//! then also says under `cronjob` what that system's controller would do.
+//!
+//! A file with one field `input` (and any others) is read as that field's value.
+
+use std::io::{Read as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args as ClapArgs;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sichen_core::document::Duration;
+use sichen_core::schedule::cron::{Dialect, Fold, Gap};
+use sichen_core::schedule::cronjob::{self, Action, CronJob};
+use sichen_core::schedule::overlap::{Blocker, Overlap, Verdict, judge};
+use sichen_core::schedule::{
+    CatchUp, DueInput, DuePlan, PeriodRule, PlannedRun, Reason, Schedule, due, hash_of_key,
+};
+
+/// Bytes of a case file.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Show what would be decided for a schedule, a mark, running runs and a clock.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The case, YAML or JSON; `-` reads the standard input.
+    #[arg(long, value_name = "CASE")]
+    pub file: PathBuf,
+}
+
+/// Writes the decision to `out` as JSON. A case that is refused exits with 2.
+///
+/// # Errors
+/// The file cannot be read, or `out` not be written to.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let text = read(args)?;
+    match decide(&text) {
+        Ok(answer) => {
+            writeln!(out, "{answer:#}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn read(args: &Args) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let shown = args.file.display();
+    let file: Box<dyn std::io::Read> = if args.file.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(&args.file).with_context(|| format!("cannot open {shown}"))?)
+    };
+    let read = file
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {shown}"))?;
+    if read as u64 > MAX_FILE {
+        bail!("{shown} is longer than {MAX_FILE} bytes");
+    }
+    Ok(text)
+}
+
+/// The answer to a case.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn decide(text: &str) -> anyhow::Result<Value> {
+    let mut case: Value = serde_saphyr::from_str(text).context("the case cannot be read")?;
+    if let Some(input) = case.get_mut("input") {
+        case = input.take();
+    }
+    if case.get("concurrencyPolicy").is_some() || case.get("schedule").is_some() {
+        let case: CronJobCase = serde_json::from_value(case).context("the CronJob case")?;
+        return Ok(decide_cronjob(&case));
+    }
+    let case: JobCase = serde_json::from_value(case).context("the case")?;
+    decide_job(&case)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct JobCase {
+    schedules: Vec<ScheduleCase>,
+    #[serde(default = "utc")]
+    time_zone: String,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    catch_up: CatchUpCase,
+    starting_deadline: Option<Duration>,
+    on_time: Option<Duration>,
+    jitter: Option<Duration>,
+    #[serde(default)]
+    period: PeriodCase,
+    #[serde(default)]
+    overlap: OverlapCase,
+    #[serde(default)]
+    paused: bool,
+    high_water: Timestamp,
+    now: Timestamp,
+    until: Option<Timestamp>,
+    pending: Option<Timestamp>,
+    #[serde(default)]
+    running: Vec<RunningCase>,
+    #[serde(default)]
+    queued: u32,
+    limit: Option<u32>,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ScheduleCase {
+    Cron(CronCase),
+    Every(EveryCase),
+    At(Timestamp),
+    After(Duration),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum CronCase {
+    Text(String),
+    Full(FullCronCase),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FullCronCase {
+    expr: String,
+    dialect: Option<Dialect>,
+    gap: Option<Gap>,
+    fold: Option<Fold>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum EveryCase {
+    Period(Duration),
+    Full { period: Duration, anchor: Timestamp },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum CatchUpCase {
+    None,
+    #[default]
+    Latest,
+    All(u32),
+    Coalesce,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum PeriodCase {
+    #[default]
+    Elapsed,
+    CivilDay,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum OverlapCase {
+    Allow,
+    #[default]
+    Forbid,
+    Replace,
+    Queue(u32),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RunningCase {
+    id: Option<String>,
+    planned: Option<Timestamp>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CronJobCase {
+    schedule: String,
+    time_zone: Option<String>,
+    #[serde(default)]
+    suspend: bool,
+    #[serde(default)]
+    concurrency_policy: ConcurrencyCase,
+    starting_deadline_seconds: Option<i64>,
+    creation_time: Timestamp,
+    last_schedule_time: Option<Timestamp>,
+    now: Timestamp,
+    #[serde(default)]
+    active_jobs: Vec<ActiveJobCase>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+enum ConcurrencyCase {
+    #[default]
+    Allow,
+    Forbid,
+    Replace,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ActiveJobCase {
+    planned_time: Option<Timestamp>,
+    #[serde(default = "yes")]
+    in_status_list: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn decide_job(case: &JobCase) -> anyhow::Result<Value> {
+    let schedules = case
+        .schedules
+        .iter()
+        .enumerate()
+        .map(|(at, schedule)| build(schedule, case).with_context(|| format!("schedules[{at}]")))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut input = DueInput::new(&schedules, case.high_water, case.now);
+    input.pending = case.pending;
+    input.until = case.until;
+    input.paused = case.paused;
+    input.catch_up = match case.catch_up {
+        CatchUpCase::None => CatchUp::None,
+        CatchUpCase::Latest => CatchUp::Latest,
+        CatchUpCase::All(count) => CatchUp::All(count),
+        CatchUpCase::Coalesce => CatchUp::Coalesce,
+    };
+    input.window = case.starting_deadline.map(|window| window.0);
+    input.on_time = case.on_time.map_or(input.on_time, |on_time| on_time.0);
+    input.jitter = case.jitter.map_or(SignedDuration::ZERO, |jitter| jitter.0);
+    input.jitter_seed = hash_of_key(&case.key);
+    input.period = match case.period {
+        PeriodCase::Elapsed => PeriodRule::Elapsed,
+        PeriodCase::CivilDay => PeriodRule::CivilDay,
+    };
+    input.limit = case.limit.unwrap_or(input.limit);
+    let overlap = match case.overlap {
+        OverlapCase::Allow => Overlap::Allow,
+        OverlapCase::Forbid => Overlap::Forbid,
+        OverlapCase::Replace => Overlap::Replace,
+        OverlapCase::Queue(limit) => Overlap::Queue { limit },
+    };
+    let plan = due(&input);
+    let id = |run: &RunningCase| match (&run.id, run.planned) {
+        (Some(id), _) => id.clone(),
+        (None, Some(planned)) => planned.to_string(),
+        (None, None) => "a run without a name".to_owned(),
+    };
+    let active: Vec<_> = case.running.iter().map(id).collect();
+    // An instant that has its run already is no news (one run per instant).
+    let (there, new): (Vec<&PlannedRun>, Vec<&PlannedRun>) = plan.runs.iter().partition(|run| {
+        case.running
+            .iter()
+            .any(|other| other.planned == Some(run.planned))
+    });
+    let planned: Vec<_> = new.iter().map(|run| run.planned).collect();
+    let verdicts = judge(overlap, &active, case.queued, &planned);
+    let mut decisions = skips(&plan);
+    decisions.extend(there.iter().map(|run| {
+        (
+            run.planned,
+            json!({"planned": run.planned, "action": "skip", "reason": "already_started"}),
+        )
+    }));
+    decisions.extend(
+        new.iter()
+            .zip(&verdicts)
+            .map(|(run, verdict)| (run.planned, judged(run, verdict))),
+    );
+    Ok(answer(decisions, &plan))
+}
+
+fn build(schedule: &ScheduleCase, case: &JobCase) -> anyhow::Result<Schedule> {
+    let schedule = match schedule {
+        ScheduleCase::Cron(cron) => {
+            let (expr, dialect, gap, fold) = match cron {
+                CronCase::Text(expr) => (expr, None, None, None),
+                CronCase::Full(full) => (&full.expr, full.dialect, full.gap, full.fold),
+            };
+            let dialect = dialect.unwrap_or_else(|| Dialect::of(expr));
+            let (own_gap, own_fold) = dialect.default_policy();
+            let hash = Some(hash_of_key(&case.key));
+            Schedule::cron(expr, dialect, &case.time_zone, hash, Timestamp::UNIX_EPOCH)?
+                .with_policy(gap.unwrap_or(own_gap), fold.unwrap_or(own_fold))
+        }
+        ScheduleCase::Every(EveryCase::Period(period)) => {
+            Schedule::every(period.0, Timestamp::UNIX_EPOCH)?.shown_in(&case.time_zone)?
+        }
+        ScheduleCase::Every(EveryCase::Full { period, anchor }) => {
+            Schedule::every(period.0, *anchor)?.shown_in(&case.time_zone)?
+        }
+        ScheduleCase::At(at) => Schedule::at(*at).shown_in(&case.time_zone)?,
+        ScheduleCase::After(delay) => Schedule::after(delay.0)?.shown_in(&case.time_zone)?,
+    };
+    Ok(schedule.within(case.start, case.end)?)
+}
+
+type Decision = (Timestamp, Value);
+
+fn skips(plan: &DuePlan) -> Vec<Decision> {
+    plan.skips
+        .iter()
+        .map(|skip| {
+            let mut decision = json!({
+                "planned": skip.from, "to": skip.to, "count": skip.count,
+                "action": "skip", "reason": skip.reason.as_str(),
+            });
+            if let Reason::Coalesced { into } = skip.reason {
+                decision["into"] = json!(into);
+            }
+            (skip.from, decision)
+        })
+        .collect()
+}
+
+fn judged(run: &PlannedRun, verdict: &Verdict<String>) -> Value {
+    let blocker = |blocker: &Blocker<String>| match blocker {
+        Blocker::Run(id) => json!(id),
+        Blocker::Planned(planned) => json!(planned),
+    };
+    let mut decision = json!({
+        "planned": run.planned,
+        "reason": if run.covers > 1 { "coalesced" } else if run.late { "catch_up" } else { "due" },
+    });
+    match verdict {
+        Verdict::Run => decision["action"] = json!("run"),
+        Verdict::Replace { victims } => {
+            decision["action"] = json!("replace");
+            decision["victims"] = json!(victims);
+        }
+        Verdict::Queue { behind, place } => {
+            decision["action"] = json!("queue");
+            decision["reason"] = json!("overlap");
+            decision["blockedBy"] = blocker(behind);
+            decision["place"] = json!(place);
+        }
+        Verdict::Skip { blocked_by } => {
+            decision["action"] = json!("skip");
+            decision["reason"] = json!("overlap");
+            decision["blockedBy"] = blocker(blocked_by);
+            return decision;
+        }
+    }
+    decision["civil"] = json!(run.civil);
+    decision["notBefore"] = json!(run.not_before);
+    decision["periodStart"] = json!(run.period_start);
+    decision["periodEnd"] = json!(run.period_end);
+    decision["covers"] = json!(run.covers);
+    decision
+}
+
+fn answer(mut decisions: Vec<Decision>, plan: &DuePlan) -> Value {
+    decisions.sort_by_key(|(at, _)| *at);
+    let missed: u64 = plan
+        .skips
+        .iter()
+        .filter(|skip| skip.reason != Reason::Paused)
+        .map(|skip| skip.count)
+        .sum();
+    json!({
+        "decisions": decisions.into_iter().map(|(_, decision)| decision).collect::<Vec<_>>(),
+        "missed": missed,
+        "high_water": plan.high_water,
+        "next_wake": plan.next_wake,
+        "more": plan.more,
+    })
+}
+
+fn decide_cronjob(case: &CronJobCase) -> Value {
+    let job = CronJob {
+        schedule: case.schedule.clone(),
+        time_zone: case.time_zone.clone(),
+        suspend: case.suspend,
+        concurrency: match case.concurrency_policy {
+            ConcurrencyCase::Allow => Overlap::Allow,
+            ConcurrencyCase::Forbid => Overlap::Forbid,
+            ConcurrencyCase::Replace => Overlap::Replace,
+        },
+        starting_deadline: case
+            .starting_deadline_seconds
+            .map(SignedDuration::from_secs),
+        created_at: case.creation_time,
+        last_scheduled: case.last_schedule_time,
+        active: case
+            .active_jobs
+            .iter()
+            .filter(|job| job.in_status_list)
+            .filter_map(|job| job.planned_time)
+            .collect(),
+    };
+    let step = cronjob::step(&job, case.now);
+    let (in_their_words, in_ours) = match step.action {
+        Action::Create => ("create", "run"),
+        Action::Replace => ("replace", "replace"),
+        Action::None => ("none", "skip"),
+    };
+    let mut decisions = step.plan.as_ref().map(skips).unwrap_or_default();
+    if let Some(planned) = step.planned {
+        let decision =
+            json!({"planned": planned, "action": in_ours, "reason": step.because.as_str()});
+        decisions.push((planned, decision));
+    }
+    decisions.sort_by_key(|(at, _)| *at);
+    json!({
+        "decisions": decisions.into_iter().map(|(_, decision)| decision).collect::<Vec<_>>(),
+        "missed": step.missed,
+        "next_wake": step.plan.as_ref().and_then(|plan| plan.next_wake),
+        "cronjob": {
+            "action": in_their_words,
+            "reason": step.because.as_str(),
+            "planned": step.planned,
+            "missed": step.missed_in_words(),
+            "requeue_after_s": step.requeue_after.map(|after| after.as_millis() as f64 / 1_000.0),
+        },
+    })
+}

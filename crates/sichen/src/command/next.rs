@@ -1,0 +1,229 @@
+//! `sichen next --cron`: the next planned instants of an expression, without a server.
+//!
+//! # Not here
+//! The search itself (`sichen_core::schedule`); the times of a stored job.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args as ClapArgs, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+use sichen_core::schedule::cron::{Cron, Dialect, Error, Fold, Gap, Language};
+use sichen_core::schedule::{hash_of_key, zone_by_name};
+
+/// Exit code of an expression, zone or combination that is refused.
+const REFUSED: u8 = 2;
+/// The most instants shown at once.
+const MAX_COUNT: u32 = 10_000;
+
+/// Show the next planned instants of a cron expression, across clock changes.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The expression, such as `30 2 * * 1-5`.
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub cron: String,
+    /// The rules it is read by; `crontab` and `seconds` are told apart by the number of fields.
+    #[arg(long, value_enum)]
+    pub dialect: Option<DialectArg>,
+    /// IANA time zone [default: UTC].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+    /// A fixed time that a clock change leaves out [default: first-valid; kubernetes: skip].
+    #[arg(long, value_enum)]
+    pub gap: Option<GapArg>,
+    /// A fixed time that a clock change repeats [default: first; kubernetes: both].
+    #[arg(long, value_enum)]
+    pub fold: Option<FoldArg>,
+    /// Show instants strictly after this one (RFC 3339) [default: now].
+    #[arg(long, value_name = "TIME")]
+    pub after: Option<Timestamp>,
+    /// How many.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COUNT)))]
+    pub count: u32,
+    /// The job's key, which spreads `H`.
+    #[arg(long, value_name = "KEY", default_value = "default/preview")]
+    pub key: String,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Output,
+}
+
+/// A dialect by its name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DialectArg {
+    /// Five fields of crontab(5), with L, W, #, H and @every.
+    Crontab,
+    /// As a system's crontab reads five fields, nothing more.
+    CrontabPlain,
+    /// The default rules with leading seconds.
+    Seconds,
+    /// As a Kubernetes CronJob; six fields have leading seconds.
+    Kubernetes,
+    /// Six or seven fields, weekday 1 = Sunday.
+    Quartz,
+}
+
+/// See [`Gap`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GapArg {
+    /// Once, at the first instant after the gap.
+    FirstValid,
+    /// Not at all.
+    Skip,
+    /// Later by the length of the gap.
+    Shift,
+}
+
+/// See [`Fold`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FoldArg {
+    /// In the first pass only.
+    First,
+    /// In both.
+    Both,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people: the meaning in words, then one instant a line.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Writes the instants to `out`. A refused expression exits with 2; its reason goes to the error
+/// output, and with `-o json` to `out` as well.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let dialect = args
+        .dialect
+        .map_or_else(|| Dialect::of(&args.cron), Dialect::from);
+    let cron = match Cron::parse(&args.cron, dialect, Some(hash_of_key(&args.key))) {
+        Ok(cron) => cron,
+        Err(error) => return refuse(args, &error, out),
+    };
+    let zone = match zone(args, &cron) {
+        Ok(zone) => zone,
+        Err(error) => {
+            eprintln!("error: --tz: {error}");
+            if args.output == Output::Json {
+                writeln!(
+                    out,
+                    "{}",
+                    json!({"error": {"field": "zone", "message": error.to_string()}})
+                )?;
+            }
+            return Ok(ExitCode::from(REFUSED));
+        }
+    };
+    let (gap, fold) = (
+        args.gap.map_or(cron.gap(), Gap::from),
+        args.fold.map_or(cron.fold(), Fold::from),
+    );
+    let cron = cron.with_gap(gap).with_fold(fold);
+    let mut at = args.after.unwrap_or_else(now);
+    let mut found = Vec::new();
+    while found.len() < args.count as usize
+        && let Some(next) = cron.next(at, &zone)
+    {
+        found.push(next.display_with_offset(zone.to_offset(next)).to_string());
+        at = next;
+    }
+    if args.output == Output::Json {
+        let answer = if cron.is_never() {
+            json!({"next": found, "never": true})
+        } else {
+            json!({"next": found})
+        };
+        writeln!(out, "{answer}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}", cron.explain(Language::English))?;
+    writeln!(out, "{}", cron.explain(Language::Chinese))?;
+    for next in &found {
+        writeln!(out, "{next}")?;
+    }
+    if !cron.is_never() && found.len() < args.count as usize {
+        writeln!(out, "(none after that)")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a preview starts at the reader's own clock"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+fn zone(args: &Args, cron: &Cron) -> anyhow::Result<TimeZone> {
+    match (cron.zone(), &args.tz) {
+        (Some(in_text), Some(beside)) if in_text != beside => {
+            bail!(
+                "the expression names the zone `{in_text}` and --tz names `{beside}`; keep one of them"
+            )
+        }
+        (Some(in_text), _) => Ok(zone_by_name(in_text)?),
+        (None, Some(name)) => Ok(zone_by_name(name)?),
+        (None, None) => Ok(TimeZone::UTC),
+    }
+}
+
+fn refuse(args: &Args, error: &Error, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    eprintln!("error: {error}");
+    // A caret below each character in question; tabs would shift them.
+    let shown = args.cron.replace(|c: char| c.is_control(), " ");
+    eprintln!("  {shown}");
+    let width = (error.chars.end - error.chars.start).max(1);
+    eprintln!("  {}{}", " ".repeat(error.chars.start), "^".repeat(width));
+    if args.output == Output::Json {
+        let answer = json!({"error": {
+            "code": error.code(),
+            "field": error.field.as_str(),
+            "position": {"start": error.chars.start + 1, "end": error.chars.end.max(error.chars.start + 1)},
+            "found": error.found,
+            "message": error.message,
+            "intended": error.intended,
+        }});
+        writeln!(out, "{answer}")?;
+    }
+    Ok(ExitCode::from(REFUSED))
+}
+
+impl From<DialectArg> for Dialect {
+    fn from(dialect: DialectArg) -> Dialect {
+        match dialect {
+            DialectArg::Crontab => Dialect::Crontab,
+            DialectArg::CrontabPlain => Dialect::CrontabPlain,
+            DialectArg::Seconds => Dialect::Seconds,
+            DialectArg::Kubernetes => Dialect::Kubernetes,
+            DialectArg::Quartz => Dialect::Quartz,
+        }
+    }
+}
+
+impl From<GapArg> for Gap {
+    fn from(gap: GapArg) -> Gap {
+        match gap {
+            GapArg::FirstValid => Gap::FirstValid,
+            GapArg::Skip => Gap::Skip,
+            GapArg::Shift => Gap::Shift,
+        }
+    }
+}
+
+impl From<FoldArg> for Fold {
+    fn from(fold: FoldArg) -> Fold {
+        match fold {
+            FoldArg::First => Fold::First,
+            FoldArg::Both => Fold::Both,
+        }
+    }
+}
