@@ -255,3 +255,64 @@ fn refused_forms_of_the_bug_reports_are_refused() {
         Cron::parse("   0   5  *  *  * ", Dialect::Crontab, None).expect("extra blanks are fine");
     assert_eq!(cron.text(), "0 5 * * *");
 }
+
+#[test]
+fn an_interval_follows_elapsed_time_through_odd_days() {
+    // DST-015: a day of 23.5 h and one of 24.5 h.
+    let zone = TimeZone::get("Australia/Lord_Howe").expect("a known zone");
+    let cron = Cron::parse("*/15 * * * *", Dialect::Crontab, None).expect("a good expression");
+    let count = |from: &str, to: &str| {
+        let local = |text: &str| {
+            let date: jiff::civil::Date = text.parse().expect("a date");
+            let start = date
+                .to_zoned_datetime(zone.clone())
+                .expect("the day has a start")
+                .timestamp();
+            start - jiff::SignedDuration::from_secs(1)
+        };
+        cron.count(local(from), local(to), &zone)
+    };
+    assert_eq!(count("2025-10-05", "2025-10-06"), 94);
+    assert_eq!(count("2025-04-06", "2025-04-07"), 98);
+    assert_eq!(count("2025-06-01", "2025-06-02"), 96);
+}
+
+#[test]
+fn an_unknown_zone_is_refused_by_name() {
+    // DST-017
+    use sichen_core::schedule::{Error, Schedule};
+    for zone in [
+        "America/New_Yrok",
+        "Mars/Phobos",
+        "Europe/Budapesst",
+        "",
+        "42",
+        "Local",
+    ] {
+        let built = Schedule::cron(
+            "0 8 * * *",
+            Dialect::Crontab,
+            zone,
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(built.err(), Some(Error::Zone(zone.to_owned())), "{zone:?}");
+    }
+    // CRON-022: two zones that differ are refused, one in the text alone is honoured.
+    let build = |zone| {
+        Schedule::cron(
+            "TZ=Europe/Rome 0 2 * * *",
+            Dialect::Kubernetes,
+            zone,
+            None,
+            Timestamp::UNIX_EPOCH,
+        )
+    };
+    assert!(matches!(build("Asia/Tokyo"), Err(Error::TwoZones { .. })));
+    let after = "2026-01-01T00:00:00Z".parse().expect("an instant");
+    let next = build("UTC").expect("one zone").next(after);
+    assert_eq!(
+        next.map(|at| at.to_string()).as_deref(),
+        Some("2026-01-01T01:00:00Z")
+    );
+}

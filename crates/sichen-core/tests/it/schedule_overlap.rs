@@ -91,6 +91,7 @@ fn a_queue_stays_within_its_limit() {
 
 #[test]
 fn the_window_is_judged_again_when_a_run_leaves_the_queue() {
+    // MISS-016
     let window = Some(SignedDuration::from_mins(5));
     assert!(may_leave_queue(minute(0), window, minute(5)));
     assert!(!may_leave_queue(minute(0), window, minute(6)));
