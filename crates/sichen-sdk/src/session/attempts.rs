@@ -43,6 +43,7 @@ pub(super) struct Attempt {
     sent_seq: u64,
     acked_seq: u64,
     last_sent: Option<Boot>,
+    last_journaled: Option<Boot>,
     flush: bool,
 }
 
@@ -140,6 +141,7 @@ impl Session {
             sent_seq: 0,
             acked_seq: 0,
             last_sent: None,
+            last_journaled: None,
             flush: false,
         };
         self.attempts.insert(lease, attempt);
@@ -372,11 +374,12 @@ impl Session {
             attempt.counters.clone_from(&checkpoint.counters);
         }
         attempt.newest = Some(checkpoint.clone());
-        // The journal follows the same rhythm as the stream, but does not depend on it.
+        // The journal has the same rhythm as the stream, and does not depend on it.
         let due = attempt
-            .last_sent
+            .last_journaled
             .is_none_or(|last| now >= last.plus(CHECKPOINT_EVERY_MS));
         if due || flush {
+            attempt.last_journaled = Some(now);
             self.journal(JournalOp::Checkpoint { lease, checkpoint });
         }
     }

@@ -1,0 +1,105 @@
+//! The worker's data directory: its identity, and the proof that only one process uses it.
+//!
+//! # Invariants
+//! - While a [`DataDir`] lives, no other process holds one for the same directory.
+//! - `worker-uid` is written once, with its own fsync, and never changes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::edge;
+
+/// An opened and locked data directory.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    uid: String,
+    _lock: Flock<File>,
+}
+
+/// Why a data directory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process has it open.
+    #[error("{0} is in use by another worker process; give each worker its own data directory")]
+    InUse(PathBuf),
+    /// It can't be read or written.
+    #[error("data directory {path}: {source}")]
+    Io {
+        /// What was touched.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+}
+
+impl DataDir {
+    /// Creates the directory if it is missing, locks it, and reads or makes the worker's uid.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while another process has it open.
+    pub fn open(path: impl Into<PathBuf>) -> Result<DataDir, Error> {
+        let path = path.into();
+        let io = |at: &Path| {
+            let at = at.to_owned();
+            move |source| Error::Io { path: at, source }
+        };
+        fs::create_dir_all(&path).map_err(io(&path))?;
+        let lock_path = path.join("lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(io(&lock_path))?;
+        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::InUse(path)),
+            Err((_, errno)) => {
+                return Err(Error::Io {
+                    path: lock_path,
+                    source: errno.into(),
+                });
+            }
+        };
+        let uid_path = path.join("worker-uid");
+        let uid = read_or_make_uid(&path, &uid_path).map_err(io(&uid_path))?;
+        Ok(DataDir {
+            path,
+            uid,
+            _lock: lock,
+        })
+    }
+
+    /// The worker's identity.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn read_or_make_uid(dir: &Path, path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let uid = edge::new_id();
+    let fresh = dir.join("worker-uid.new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(uid.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    File::open(dir)?.sync_all()?;
+    Ok(uid)
+}

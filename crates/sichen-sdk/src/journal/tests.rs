@@ -1,0 +1,115 @@
+use super::*;
+
+fn lease(token: u64) -> Lease {
+    Lease {
+        run_id: u64::MAX,
+        no: -1,
+        token,
+    }
+}
+
+fn finish(token: u64) -> JournalOp {
+    let shard = Some(lease(token).shard());
+    JournalOp::Finish(Box::new(v1::Finish {
+        shard,
+        token,
+        result: b"42".to_vec(),
+        ..v1::Finish::default()
+    }))
+}
+
+fn start(token: u64) -> JournalOp {
+    JournalOp::Start {
+        lease: lease(token),
+        handler: "work".into(),
+    }
+}
+
+#[test]
+fn a_reopened_journal_knows_what_ran_and_what_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path()).unwrap();
+    let checkpoint = v1::Checkpoint {
+        seq: 3,
+        position: b"p".to_vec(),
+        counters: None,
+    };
+    journal.write(&[start(1), start(2), start(3)]).unwrap();
+    journal
+        .write(&[
+            JournalOp::Checkpoint {
+                lease: lease(1),
+                checkpoint: checkpoint.clone(),
+            },
+            finish(2),
+        ])
+        .unwrap();
+    journal
+        .write(&[JournalOp::Forget {
+            lease: lease(3),
+            why: "accepted",
+        }])
+        .unwrap();
+    drop(journal);
+    let mut recovered = Journal::open(dir.path()).unwrap().recover().unwrap();
+    recovered.sort_by_key(|entry| matches!(entry, Recovered::Finished(_)));
+    assert_eq!(recovered.len(), 2);
+    assert!(
+        matches!(&recovered[0], Recovered::RunningDead { lease: l, checkpoint: Some(c) }
+            if *l == lease(1) && *c == checkpoint)
+    );
+    assert!(matches!(&recovered[1], Recovered::Finished(f) if f.token == 2 && f.result == b"42"));
+}
+
+#[test]
+fn a_full_disk_leaves_the_journal_as_it_was_and_writable_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path()).unwrap();
+    journal.write(&[start(1)]).unwrap();
+    let pages: i64 = journal
+        .db
+        .pragma_query_value(None, "page_count", |row| row.get(0))
+        .unwrap();
+    journal
+        .db
+        .pragma_update(None, "max_page_count", pages)
+        .unwrap();
+    let big = |token| {
+        let shard = Some(lease(token).shard());
+        let result = vec![7; 100_000];
+        JournalOp::Finish(Box::new(v1::Finish {
+            shard,
+            token,
+            result,
+            ..v1::Finish::default()
+        }))
+    };
+    assert_eq!(journal.write(&[start(2), big(2)]), Err(Fault::Unwritable));
+    assert_eq!(
+        journal.recover().unwrap().len(),
+        1,
+        "nothing of the batch is written"
+    );
+    journal
+        .db
+        .pragma_update(None, "max_page_count", 1_000_000)
+        .unwrap();
+    assert_eq!(journal.write(&[]), Ok(()));
+    assert_eq!(journal.write(&[big(2)]), Ok(()));
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = crate::datadir::DataDir::open(dir.path()).unwrap();
+    let uid = first.uid().to_owned();
+    assert!(matches!(
+        crate::datadir::DataDir::open(dir.path()),
+        Err(crate::datadir::Error::InUse(_))
+    ));
+    drop(first);
+    assert_eq!(
+        crate::datadir::DataDir::open(dir.path()).unwrap().uid(),
+        uid
+    );
+}

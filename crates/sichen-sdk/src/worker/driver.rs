@@ -1,0 +1,454 @@
+//! Drives the session: turns streams, the journal, handlers and time into its inputs, and does
+//! what it says.
+//!
+//! # Invariants
+//! - One event is taken at a time; messages of the server come before the passing of time.
+//! - Nothing here waits for the network, the disk or a handler other than in the one `select!`.
+//!
+//! # Not here
+//! Decisions: they are all in `session`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sichen_proto::v1;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::stream::{Dialler, StreamEvent};
+use super::{Drained, Error};
+use crate::context::{Context, Event, StopOrder};
+use crate::datadir::DataDir;
+use crate::edge::{boot_now, jitter};
+use crate::handler::{Registry, panicked};
+use crate::journal::{Fault, Journal, Writer, Written};
+use crate::session::{Boot, Ended, ExitReason, Input, Lease, Note, Output, Session};
+
+/// Looks at the clock at least this often: tokio's timers stand still while the machine sleeps.
+const LOOK_EVERY_MS: u64 = 500;
+/// How long after its killing an attempt may take to be gone.
+const STUCK_AFTER_MS: u64 = 5_000;
+/// How often a journal that could not be written is tried.
+const PROBE_EVERY_MS: u64 = 5_000;
+/// Messages of the server that may wait for the driver.
+const INBOX: usize = 256;
+/// Reports of handlers that may wait; one attempt has at most one there.
+const EVENTS: usize = 1_024;
+
+/// Orders from outside.
+#[derive(Debug)]
+pub(super) enum Control {
+    Drain { grace_ms: u64 },
+}
+
+/// What the builder has made, not yet running.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) session: Session,
+    pub(super) journal: Journal,
+    pub(super) data_dir: DataDir,
+    pub(super) registry: Registry,
+    pub(super) dialler: Dialler,
+    pub(super) orders: mpsc::Receiver<Control>,
+    pub(super) drain_grace_ms: u64,
+    pub(super) on_signals: bool,
+}
+
+/// A running attempt.
+struct Running {
+    context: Context,
+    abort: AbortHandle,
+    ends_itself: bool,
+    kill_at: Option<Boot>,
+    killed: bool,
+    said_stuck: bool,
+}
+
+struct Loop {
+    session: Session,
+    registry: Registry,
+    dialler: Dialler,
+    writer: Writer,
+    /// Handlers, on the user's runtime.
+    handlers: tokio::runtime::Handle,
+    work: JoinSet<Ended>,
+    by_task: BTreeMap<Id, Lease>,
+    running: BTreeMap<Lease, Running>,
+    events: mpsc::Sender<Event>,
+    /// The stream: its number, its outbox, and the tasks that serve it.
+    stream: u64,
+    outbox: Option<mpsc::Sender<v1::WorkerMessage>>,
+    streams: JoinSet<()>,
+    stream_events: mpsc::Sender<(u64, StreamEvent)>,
+    /// Since when the journal could not be written.
+    unwritable: Option<Boot>,
+    fatal: bool,
+    exit: Option<ExitReason>,
+}
+
+impl Driver {
+    pub(super) async fn run(
+        self,
+        handlers: tokio::runtime::Handle,
+        dropped: CancellationToken,
+    ) -> Result<Drained, Error> {
+        let (answers, mut written) = mpsc::channel(2);
+        let (events, mut reports) = mpsc::channel(EVENTS);
+        let (stream_events, mut incoming) = mpsc::channel(INBOX);
+        let mut orders = self.orders;
+        let mut signals = if self.on_signals {
+            Some(Signals::new()?)
+        } else {
+            None
+        };
+        let mut grace_ms = self.drain_grace_ms;
+        // Held until everything has stopped.
+        let _data_dir = self.data_dir;
+        let mut this = Loop {
+            session: self.session,
+            registry: self.registry,
+            dialler: self.dialler,
+            writer: Writer::start(self.journal, answers)?,
+            handlers,
+            work: JoinSet::new(),
+            by_task: BTreeMap::new(),
+            running: BTreeMap::new(),
+            events,
+            stream: 0,
+            outbox: None,
+            streams: JoinSet::new(),
+            stream_events,
+            unwritable: None,
+            fatal: false,
+            exit: None,
+        };
+        let first = this.session.start();
+        this.perform(first);
+        while this.exit.is_none() && !this.fatal {
+            let wait = this.sleep_ms();
+            tokio::select! {
+                biased;
+                () = dropped.cancelled() => return Ok(Drained { unreported: this.session.unreported().count() }),
+                Some(answer) = written.recv() => this.on_written(answer),
+                Some((number, event)) = incoming.recv() => this.on_stream(number, event),
+                Some(joined) = this.work.join_next_with_id() => this.on_joined(joined),
+                Some(Control::Drain { grace_ms }) = orders.recv() => this.feed(Input::Drain { grace_ms }),
+                () = Signals::next(signals.as_mut()) => {
+                    tracing::info!(grace_ms, "draining");
+                    this.feed(Input::Drain { grace_ms });
+                    grace_ms = 0;
+                }
+                Some(Event::Dirty(lease)) = reports.recv() => this.on_dirty(lease),
+                Some(ended) = this.streams.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        tracing::error!(%error, "a stream's task panicked");
+                    }
+                }
+                () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+            }
+            this.on_time();
+            if this.writer.push(false).is_err() {
+                this.fatal = true;
+            }
+        }
+        this.finish(&mut written).await
+    }
+}
+
+impl Loop {
+    fn feed(&mut self, input: Input) {
+        let out = self.session.handle(input, boot_now());
+        self.perform(out);
+    }
+
+    fn perform(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send(message) => self.send(message),
+                Output::CloseStream => self.close_stream(),
+                Output::Reconnect { after_ms, address } => self.dial(after_ms, address.as_deref()),
+                Output::StartAttempt(grant) => self.start(*grant),
+                Output::StopAttempt {
+                    lease,
+                    reason,
+                    grace_ms,
+                } => self.stop(lease, reason, grace_ms),
+                Output::CheckpointVerdict {
+                    lease,
+                    seq,
+                    verdict,
+                } => {
+                    tracing::debug!(%lease, seq, ?verdict, "checkpoint");
+                    if let Some(running) = self.running.get(&lease)
+                        && matches!(verdict, v1::Verdict::Accepted | v1::Verdict::Duplicate)
+                    {
+                        running.context.acknowledge(seq);
+                    }
+                }
+                Output::Journal(op) => self.writer.add(op),
+                Output::Note(note) => say(&note),
+                Output::Exit(reason) => self.exit = Some(reason),
+            }
+        }
+    }
+
+    fn send(&mut self, message: v1::worker_message::Message) {
+        let message = v1::WorkerMessage {
+            message: Some(message),
+        };
+        let full = self
+            .outbox
+            .as_ref()
+            .is_some_and(|outbox| outbox.try_send(message).is_err());
+        if full {
+            // Dead or hopelessly slow. What it held is said again on the next one.
+            self.outbox = None;
+            let events = self.stream_events.clone();
+            let number = self.stream;
+            self.streams.abort_all();
+            self.streams.spawn(async move {
+                let _ = events
+                    .send((number, StreamEvent::Closed("the outbox is full".to_owned())))
+                    .await;
+            });
+        }
+    }
+
+    fn close_stream(&mut self) {
+        // Nothing of the old stream is listened to from here on.
+        self.stream += 1;
+        self.outbox = None;
+        self.streams.abort_all();
+    }
+
+    fn dial(&mut self, after_ms: u64, address: Option<&str>) {
+        self.stream += 1;
+        let events = self.stream_events.clone();
+        let after = Duration::from_millis(after_ms);
+        let (outbox, stream) = self.dialler.dial(after, address, self.stream, events);
+        self.outbox = Some(outbox);
+        self.streams.spawn(stream);
+    }
+
+    fn start(&mut self, grant: v1::Grant) {
+        let Some(lease) = Lease::from_wire(grant.shard, grant.token) else {
+            return;
+        };
+        tracing::info!(%lease, job = grant.job, handler = grant.handler, attempt = grant.attempt, "attempt starts");
+        let ends_itself = self.registry.ends_itself(&grant.handler);
+        let context = Context::new(lease, grant, self.events.clone());
+        let abort = self
+            .work
+            .spawn_on(self.registry.attempt(context.clone()), &self.handlers);
+        self.by_task.insert(abort.id(), lease);
+        let running = Running {
+            context,
+            abort,
+            ends_itself,
+            kill_at: None,
+            killed: false,
+            said_stuck: false,
+        };
+        self.running.insert(lease, running);
+    }
+
+    fn stop(&mut self, lease: Lease, reason: v1::Reason, grace_ms: u64) {
+        let Some(running) = self.running.get_mut(&lease) else {
+            return;
+        };
+        tracing::info!(%lease, ?reason, grace_ms, "attempt is told to stop");
+        let kill_at = boot_now().plus(grace_ms);
+        running.kill_at = Some(running.kill_at.map_or(kill_at, |old| old.min(kill_at)));
+        running.context.order_stop(StopOrder { reason, grace_ms });
+    }
+
+    fn on_joined(&mut self, joined: Result<(Id, Ended), tokio::task::JoinError>) {
+        let (id, ended) = match joined {
+            Ok((id, ended)) => (id, ended),
+            Err(join) if join.is_panic() => (join.id(), Ended::Failed(panicked(join).to_wire())),
+            Err(join) => (join.id(), Ended::Stopped),
+        };
+        let Some(lease) = self.by_task.remove(&id) else {
+            return;
+        };
+        // The last words of the handler, before its end.
+        self.on_dirty(lease);
+        self.running.remove(&lease);
+        match &ended {
+            Ended::Failed(error) => {
+                tracing::info!(%lease, code = error.code, message = error.message, "attempt failed");
+            }
+            Ended::Succeeded { .. } => tracing::info!(%lease, "attempt succeeded"),
+            Ended::Stopped => tracing::info!(%lease, "attempt stopped"),
+        }
+        self.feed(Input::HandlerFinished { lease, ended });
+    }
+
+    fn on_dirty(&mut self, lease: Lease) {
+        let Some(running) = self.running.get(&lease) else {
+            return;
+        };
+        let taken = running.context.take();
+        if let Some(counters) = taken.counters {
+            self.feed(Input::HandlerCounters { lease, counters });
+        }
+        // A flush of what was sent already: an older sequence number only sets the flag.
+        let checkpoint = taken
+            .checkpoint
+            .or_else(|| taken.flush.then(v1::Checkpoint::default));
+        if let Some(checkpoint) = checkpoint {
+            self.feed(Input::HandlerCheckpoint {
+                lease,
+                checkpoint,
+                flush: taken.flush,
+            });
+        }
+    }
+
+    fn on_stream(&mut self, number: u64, event: StreamEvent) {
+        if number != self.stream {
+            return;
+        }
+        match event {
+            StreamEvent::Connected => self.feed(Input::Connected),
+            StreamEvent::Message(message) => self.feed(Input::Server(message)),
+            StreamEvent::Closed(why) => {
+                tracing::warn!(why, "the stream is closed");
+                self.outbox = None;
+                self.feed(Input::Disconnected { jitter: jitter() });
+            }
+        }
+    }
+
+    fn on_written(&mut self, written: Written) {
+        self.writer.answered();
+        let ok = match written.result {
+            Ok(()) => true,
+            Err(Fault::Unwritable) => false,
+            Err(Fault::Fatal) => {
+                self.fatal = true;
+                return;
+            }
+        };
+        match (ok, self.unwritable) {
+            (true, Some(_)) => {
+                self.unwritable = None;
+                self.feed(Input::JournalHealthy(true));
+            }
+            (false, None) => {
+                self.unwritable = Some(boot_now());
+                self.feed(Input::JournalHealthy(false));
+            }
+            (false, Some(_)) => self.unwritable = Some(boot_now()),
+            (true, None) => {}
+        }
+        for (lease, entry) in written.entries {
+            self.feed(Input::Journaled { lease, entry, ok });
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = boot_now();
+        let mut stuck = Vec::new();
+        for (lease, running) in &mut self.running {
+            let Some(kill_at) = running.kill_at else {
+                continue;
+            };
+            if now >= kill_at && !running.killed {
+                running.killed = true;
+                if !running.ends_itself {
+                    running.abort.abort();
+                }
+            }
+            if now >= kill_at.plus(STUCK_AFTER_MS) && !running.said_stuck {
+                running.said_stuck = true;
+                stuck.push(*lease);
+            }
+        }
+        for lease in stuck {
+            self.feed(Input::AttemptStuck(lease));
+        }
+        if self
+            .unwritable
+            .is_some_and(|since| now >= since.plus(PROBE_EVERY_MS))
+            && self.writer.push(true).is_err()
+        {
+            self.fatal = true;
+        }
+        if self.session.next_wake().is_some_and(|at| now >= at) {
+            self.feed(Input::Tick);
+        }
+    }
+
+    fn sleep_ms(&self) -> u64 {
+        let now = boot_now();
+        let kills = self
+            .running
+            .values()
+            .filter(|running| !running.killed)
+            .filter_map(|running| running.kill_at);
+        let next = self.session.next_wake().into_iter().chain(kills).min();
+        next.map_or(LOOK_EVERY_MS, |at| at.since(now).min(LOOK_EVERY_MS))
+    }
+
+    /// Lets the journal write what it was given, and says how it ended.
+    async fn finish(mut self, written: &mut mpsc::Receiver<Written>) -> Result<Drained, Error> {
+        self.streams.abort_all();
+        self.work.abort_all();
+        if self.fatal {
+            return Err(Error::JournalFailed);
+        }
+        while self.writer.push(false).is_ok() && !self.writer.is_idle() {
+            match written.recv().await {
+                Some(answer) if answer.result.is_ok() => self.writer.answered(),
+                _ => break,
+            }
+        }
+        match self.exit {
+            Some(ExitReason::Drained { unreported }) => Ok(Drained { unreported }),
+            Some(ExitReason::Superseded) => Err(Error::Superseded),
+            Some(ExitReason::Refused { code, message }) => Err(Error::Refused { code, message }),
+            Some(ExitReason::Stuck(lease)) => Err(Error::Stuck(lease)),
+            None => Err(Error::Died),
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(signals: Option<&mut Signals>) {
+        let Some(signals) = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = signals.terminate.recv() => {}
+            _ = signals.interrupt.recv() => {}
+        }
+    }
+}
+
+fn say(note: &Note) {
+    match note {
+        Note::Registered { session_id } => tracing::info!(session_id, "registered"),
+        Note::Resumed { session_id } => tracing::info!(session_id, "session resumed"),
+        Note::SessionLost { why, stopped } => tracing::warn!(why, stopped, "session lost"),
+        Note::Dropped { lease, why } => tracing::warn!(%lease, why, "report dropped"),
+        Note::Rejected { lease, reason } => tracing::info!(%lease, ?reason, "grant given back"),
+        Note::BadMessage(what) => tracing::warn!(what, "the server sent what makes no sense"),
+        Note::Stuck(lease) => tracing::error!(%lease, "the attempt was killed and does not stop"),
+    }
+}

@@ -1,0 +1,422 @@
+//! A worker process: give it handlers, run it.
+//!
+//! ```ignore
+//! Worker::builder()
+//!     .server("http://127.0.0.1:7070")
+//!     .data_dir("/var/lib/my-worker")
+//!     .handler("settle", |ctx: Context, params: Settle| async move {
+//!         for batch in batches(ctx.int_range(), &params) {
+//!             settle(&batch, ctx.token()).await?;
+//!             ctx.checkpoint(batch.last_id.to_string(), Counters::done(batch.done)).await?;
+//!         }
+//!         Ok(())
+//!     })
+//!     .run()
+//!     .await?;
+//! ```
+//!
+//! # Invariants
+//! - The session, its beats and its deadlines live on a thread of their own: a handler that blocks
+//!   its runtime delays neither.
+//! - Panics in handlers become failed attempts.
+//!
+//! # Not here
+//! What the session does when (`session`).
+
+mod driver;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::context::{Context, EarlierAttempt};
+use crate::data_source::DataSource;
+use crate::datadir::{self, DataDir};
+use crate::edge;
+use crate::error::HandlerError;
+use crate::handler::{AsyncFn, BlockingFn, Handler, Probed, Registry};
+use crate::journal::{self, Journal};
+use crate::session::{Identity, Lease, Session};
+
+/// Default of [`Builder::drain_grace_ms`].
+pub const DEFAULT_DRAIN_GRACE_MS: u64 = 30_000;
+
+/// Why a worker did not start, or ended other than by being drained.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The builder was given something unusable.
+    #[error("{0}")]
+    Config(String),
+    /// The data directory can't be used.
+    #[error(transparent)]
+    DataDir(#[from] datadir::Error),
+    /// The journal can't be opened, or its state on disk is not known any more.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// The journal's file did not reach the disk; started again, the worker reads what did.
+    #[error("the journal's file failed; the worker stops so that it is read anew")]
+    JournalFailed,
+    /// The machine refuses something basic.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// A newer process of the same worker has registered.
+    #[error(
+        "another process of this worker has registered; is one data directory a copy of another?"
+    )]
+    Superseded,
+    /// The server takes no such worker.
+    #[error("the server refuses this worker ({code}): {message}")]
+    Refused {
+        /// `bad-join-token`, `bad-hello`, `protocol-version`.
+        code: String,
+        /// The server's words.
+        message: String,
+    },
+    /// An attempt could not be stopped although its session is over; the end of the process stops
+    /// it. A supervisor starts the worker again.
+    #[error("the attempt of {0} does not stop although its session is over")]
+    Stuck(Lease),
+    /// The session thread died: a bug.
+    #[error("the session thread died")]
+    Died,
+}
+
+/// A drained worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Results that no server has acknowledged; they wait in the journal for the next start.
+    pub unreported: usize,
+}
+
+/// Builds a [`Worker`].
+#[derive(Debug)]
+pub struct Builder {
+    servers: Vec<String>,
+    join_token: Option<String>,
+    name: Option<String>,
+    pool: String,
+    slots: u32,
+    labels: BTreeMap<String, String>,
+    data_dir: Option<PathBuf>,
+    opened: Option<DataDir>,
+    drain_grace_ms: u64,
+    on_signals: bool,
+    build: String,
+    registry: Registry,
+}
+
+/// A worker that is ready to run.
+#[derive(Debug)]
+pub struct Worker {
+    driver: driver::Driver,
+    control: mpsc::Sender<driver::Control>,
+}
+
+/// Drains or stops a running worker from elsewhere. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    control: mpsc::Sender<driver::Control>,
+}
+
+impl Handle {
+    /// Takes no more work; what runs is finished or released within `grace_ms`, then
+    /// [`Worker::run`] returns. A second time can only shorten the grace.
+    pub async fn drain(&self, grace_ms: u64) {
+        // A worker that is gone needs no draining.
+        let _ = self.control.send(driver::Control::Drain { grace_ms }).await;
+    }
+}
+
+impl Worker {
+    /// Starts building a worker.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            servers: Vec::new(),
+            join_token: None,
+            name: None,
+            pool: "default".to_owned(),
+            slots: 1,
+            labels: BTreeMap::new(),
+            data_dir: None,
+            opened: None,
+            drain_grace_ms: DEFAULT_DRAIN_GRACE_MS,
+            on_signals: true,
+            build: concat!("sichen-sdk ", env!("CARGO_PKG_VERSION")).to_owned(),
+            registry: Registry::default(),
+        }
+    }
+
+    /// A handle to drain it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle {
+            control: self.control.clone(),
+        }
+    }
+
+    /// Runs until it is drained (SIGTERM or SIGINT, unless switched off, or [`Handle::drain`]).
+    ///
+    /// Handlers run on the runtime of the caller. If the future is dropped, all work is stopped at
+    /// once; the server sees the session run out.
+    ///
+    /// # Errors
+    /// Whatever ended it other than draining.
+    pub async fn run(self) -> Result<Drained, Error> {
+        let handlers = tokio::runtime::Handle::current();
+        let dropped = CancellationToken::new();
+        let guard: DropGuard = dropped.clone().drop_guard();
+        let (done, ended) = oneshot::channel();
+        let Worker { driver, control } = self;
+        std::thread::Builder::new()
+            .name("sichen-session".into())
+            .spawn(move || {
+                // Kept, so that the driver's end of the channel stays open.
+                let _control = control;
+                let result = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(Error::from)
+                    .and_then(|runtime| {
+                        let result = runtime.block_on(driver.run(handlers, dropped));
+                        runtime.shutdown_background();
+                        result
+                    });
+                let _ = done.send(result);
+            })?;
+        let result = ended.await.unwrap_or(Err(Error::Died));
+        drop(guard);
+        result
+    }
+}
+
+impl Builder {
+    /// A server to dial, `http://host:port`. Several calls name several servers; any will do.
+    #[must_use]
+    pub fn server(mut self, address: impl Into<String>) -> Builder {
+        self.servers.push(address.into());
+        self
+    }
+
+    /// What proves to the servers that this worker may join.
+    #[must_use]
+    pub fn join_token(mut self, token: impl Into<String>) -> Builder {
+        self.join_token = Some(token.into());
+        self
+    }
+
+    /// A name for people. Default: the host's.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The pool that it serves. Default: `default`.
+    #[must_use]
+    pub fn pool(mut self, pool: impl Into<String>) -> Builder {
+        self.pool = pool.into();
+        self
+    }
+
+    /// Attempts that it runs at once. Default: 1.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Builder {
+        self.slots = slots;
+        self
+    }
+
+    /// A label for placement.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Builder {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Where its identity and journal live: a local directory that no other worker uses.
+    #[must_use]
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// [`Builder::data_dir`], opened by the caller: who may have left processes behind sweeps them
+    /// away while holding the lock, before the worker registers.
+    #[must_use]
+    pub fn opened_data_dir(mut self, dir: DataDir) -> Builder {
+        self.opened = Some(dir);
+        self
+    }
+
+    /// How long running attempts may go on after SIGTERM, in milliseconds. Default: 30,000.
+    #[must_use]
+    pub fn drain_grace_ms(mut self, ms: u64) -> Builder {
+        self.drain_grace_ms = ms;
+        self
+    }
+
+    /// Whether SIGTERM and SIGINT drain it (a second one stops it at once). Default: yes.
+    #[must_use]
+    pub fn on_signals(mut self, yes: bool) -> Builder {
+        self.on_signals = yes;
+        self
+    }
+
+    /// Name and version of the program, for people.
+    #[must_use]
+    pub fn build_info(mut self, build: impl Into<String>) -> Builder {
+        self.build = build.into();
+        self
+    }
+
+    /// An async handler. `P` is read from the run's parameters (`()` for none), what it returns is
+    /// the shard's result (`()` for none).
+    ///
+    /// When told to stop it has its grace to return; then it is dropped at its next `await`.
+    #[must_use]
+    pub fn handler<F, P, Fut, R>(self, name: impl Into<String>, work: F) -> Builder
+    where
+        F: Fn(Context, P) -> Fut + Send + Sync + 'static,
+        P: DeserializeOwned + 'static,
+        Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
+        R: Serialize + 'static,
+    {
+        self.custom_handler(name, AsyncFn(work, PhantomData))
+    }
+
+    /// A handler that blocks its thread (a database without an async driver, a long computation).
+    /// It can't be killed: look at [`Context::check`] often.
+    #[must_use]
+    pub fn blocking_handler<F, P, R>(self, name: impl Into<String>, work: F) -> Builder
+    where
+        F: Fn(Context, P) -> Result<R, HandlerError> + Send + Sync + 'static,
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + 'static,
+    {
+        self.custom_handler(name, BlockingFn(Arc::new(work), PhantomData))
+    }
+
+    /// A handler of a type of its own.
+    #[must_use]
+    pub fn custom_handler(mut self, name: impl Into<String>, handler: impl Handler) -> Builder {
+        self.registry
+            .handlers
+            .insert(name.into(), Arc::new(handler));
+        self
+    }
+
+    /// Asked at the start of an attempt of `handler` about each earlier attempt of the shard whose
+    /// outcome nobody knows (its worker was lost, or it timed out), newest first: did its effect
+    /// take place?
+    ///
+    /// For effects that no transaction covers: a payment order sent, a file handed over. The probe
+    /// asks the other side, for example by the idempotency key `fence_key` that the handler sent
+    /// along. See [`Probed`] for what follows from its answer.
+    #[must_use]
+    pub fn probe<F, Fut>(mut self, handler: impl Into<String>, ask: F) -> Builder
+    where
+        F: Fn(Context, EarlierAttempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Probed, HandlerError>> + Send + 'static,
+    {
+        self.registry.probes.insert(handler.into(), Arc::new(ask));
+        self
+    }
+
+    /// A named place that plan steps may read bounds or items from. The worker is labelled
+    /// `data-source/<name>`, so that plan steps find it.
+    #[must_use]
+    pub fn data_source(mut self, name: impl Into<String>, source: DataSource) -> Builder {
+        let name = name.into();
+        self.labels
+            .insert(format!("data-source/{name}"), source.kind().to_owned());
+        self.registry.data_sources.insert(name, source);
+        self
+    }
+
+    /// Opens the data directory and reads the journal.
+    ///
+    /// # Errors
+    /// A builder without server, data directory, slot or handler; a directory in use or unreadable.
+    pub fn build(self) -> Result<Worker, Error> {
+        let missing = |what: &str| Error::Config(format!("a worker needs {what}"));
+        if self.servers.is_empty() {
+            return Err(missing("at least one server address"));
+        }
+        if self.slots == 0 {
+            return Err(missing("at least one slot"));
+        }
+        if self.registry.handlers.is_empty() && self.registry.data_sources.is_empty() {
+            return Err(missing("at least one handler or data source"));
+        }
+        if let Some(name) = self
+            .registry
+            .probes
+            .keys()
+            .find(|name| !self.registry.handlers.contains_key(*name))
+        {
+            return Err(Error::Config(format!(
+                "a probe is given for {name:?}, which is no handler"
+            )));
+        }
+        let servers = self
+            .servers
+            .iter()
+            .map(|address| stream::endpoint(address))
+            .collect::<Result<_, _>>()?;
+        let data_dir = match (self.opened, self.data_dir) {
+            (Some(opened), _) => opened,
+            (None, Some(path)) => DataDir::open(path)?,
+            (None, None) => return Err(missing("a data directory")),
+        };
+        let journal = Journal::open(data_dir.path())?;
+        let identity = Identity {
+            name: self.name.unwrap_or_else(host_name),
+            uid: data_dir.uid().to_owned(),
+            boot_id: edge::boot_id()?,
+            incarnation: edge::new_id(),
+            pool: self.pool,
+            slots: self.slots,
+            handlers: self.registry.handlers.keys().cloned().collect(),
+            labels: self.labels,
+            build: self.build,
+        };
+        let session = Session::new(identity, journal.recover()?);
+        let (control, orders) = mpsc::channel(8);
+        let driver = driver::Driver {
+            session,
+            journal,
+            data_dir,
+            registry: self.registry,
+            dialler: stream::Dialler::new(servers, self.join_token)?,
+            orders,
+            drain_grace_ms: self.drain_grace_ms,
+            on_signals: self.on_signals,
+        };
+        Ok(Worker { driver, control })
+    }
+
+    /// [`Builder::build`], then [`Worker::run`].
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub async fn run(self) -> Result<Drained, Error> {
+        self.build()?.run().await
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() {
+        "worker".to_owned()
+    } else {
+        name.trim().to_owned()
+    }
+}

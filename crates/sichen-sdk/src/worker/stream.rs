@@ -1,0 +1,175 @@
+//! The gRPC stream to a server: dial, send, receive, tell the driver.
+//!
+//! # Invariants
+//! - Every event carries the number of its stream, so that nothing of an abandoned stream is taken
+//!   for the present one's.
+//!
+//! # Not here
+//! When to dial and what to say (`session`).
+
+use std::time::Duration;
+
+use sichen_proto::MAX_MESSAGE_BYTES;
+use sichen_proto::v1;
+use sichen_proto::v1::sessions_client::SessionsClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Endpoint;
+
+use super::Error;
+
+/// Messages that may wait for the network. A full queue is a dead stream: it is left.
+pub(super) const OUTBOX: usize = 1_024;
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Not below 10 s, or servers answer GOAWAY `too_many_pings`. The beats notice sooner.
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PONG_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a stream tells the driver.
+#[derive(Debug)]
+pub(super) enum StreamEvent {
+    /// Open: what is put into the outbox goes out.
+    Connected,
+    Message(v1::server_message::Message),
+    Closed(String),
+}
+
+/// An address to dial.
+///
+/// # Errors
+/// Not an `http://` address.
+pub(super) fn endpoint(address: &str) -> Result<Endpoint, Error> {
+    let bad = |why: String| Error::Config(format!("server address {address:?}: {why}"));
+    if !address.starts_with("http://") {
+        return Err(bad("expected http://host:port".to_owned()));
+    }
+    let endpoint =
+        Endpoint::from_shared(address.to_owned()).map_err(|error| bad(error.to_string()))?;
+    Ok(endpoint
+        .connect_timeout(CONNECT_WITHIN)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PONG_WITHIN)
+        .keep_alive_while_idle(true))
+}
+
+/// Knows the servers and opens one stream at a time.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    servers: Vec<Endpoint>,
+    next: usize,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl Dialler {
+    pub(super) fn new(
+        servers: Vec<Endpoint>,
+        join_token: Option<String>,
+    ) -> Result<Dialler, Error> {
+        let token = join_token
+            .map(|token| {
+                let mut value: MetadataValue<Ascii> =
+                    format!("Bearer {token}").parse().map_err(|_| {
+                        Error::Config(
+                            "the join token has characters that no header can carry".to_owned(),
+                        )
+                    })?;
+                value.set_sensitive(true);
+                Ok::<_, Error>(value)
+            })
+            .transpose()?;
+        Ok(Dialler {
+            servers,
+            next: 0,
+            token,
+        })
+    }
+
+    /// The next stream: the preferred address if it is one, else the servers in turn.
+    pub(super) fn dial(
+        &mut self,
+        after: Duration,
+        preferred: Option<&str>,
+        number: u64,
+        events: mpsc::Sender<(u64, StreamEvent)>,
+    ) -> (
+        mpsc::Sender<v1::WorkerMessage>,
+        impl Future<Output = ()> + Send + 'static,
+    ) {
+        let endpoint = preferred
+            .and_then(|address| endpoint(address).ok())
+            .unwrap_or_else(|| {
+                let endpoint = self.servers[self.next % self.servers.len()].clone();
+                self.next = self.next.wrapping_add(1);
+                endpoint
+            });
+        let (outbox, messages) = mpsc::channel(OUTBOX);
+        let token = self.token.clone();
+        let stream = async move {
+            tokio::time::sleep(after).await;
+            let uri = endpoint.uri().clone();
+            let closed = match talk(endpoint, token, messages, number, &events).await {
+                Ok(()) => format!("{uri} closed the stream"),
+                Err(error) => format!("{uri}: {error}"),
+            };
+            // The driver may have gone.
+            let _ = events.send((number, StreamEvent::Closed(closed))).await;
+        };
+        (outbox, stream)
+    }
+}
+
+async fn talk(
+    endpoint: Endpoint,
+    token: Option<MetadataValue<Ascii>>,
+    messages: mpsc::Receiver<v1::WorkerMessage>,
+    number: u64,
+    events: &mpsc::Sender<(u64, StreamEvent)>,
+) -> Result<(), String> {
+    let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
+    let mut client = SessionsClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let mut request = tonic::Request::new(ReceiverStream::new(messages));
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token);
+    }
+    // Said before the call is answered: a server may want to read the Hello first.
+    if events.send((number, StreamEvent::Connected)).await.is_err() {
+        return Ok(());
+    }
+    let mut incoming = client
+        .connect(request)
+        .await
+        .map_err(|status| say(&status))?
+        .into_inner();
+    while let Some(message) = incoming.message().await.map_err(|status| say(&status))? {
+        // A kind that this build does not know is skipped.
+        let Some(message) = message.message else {
+            continue;
+        };
+        if events
+            .send((number, StreamEvent::Message(message)))
+            .await
+            .is_err()
+        {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn say(status: &tonic::Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
