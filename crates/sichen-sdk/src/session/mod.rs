@@ -132,6 +132,7 @@ pub struct Identity {
 }
 
 /// What the journal of an earlier incarnation holds and the server has not acknowledged.
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time")]
 #[derive(Clone, Debug)]
 pub enum Recovered {
     /// The attempt ended; its report may not have arrived.
@@ -162,6 +163,7 @@ pub enum Ended {
 }
 
 /// What happened.
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time")]
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A stream is open.
@@ -257,6 +259,7 @@ pub enum JournalOp {
 }
 
 /// What is to be done, in this order.
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time")]
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send on the open stream.

@@ -27,6 +27,7 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 const PONG_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a stream tells the driver.
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time")]
 #[derive(Debug)]
 pub(super) enum StreamEvent {
     /// Open: what is put into the outbox goes out.
