@@ -123,7 +123,7 @@ fn may_hold_sql_driver(path: &str) -> bool {
         "crates/sichen-store/",
         "crates/sichen-sdk/src/fence",
         "crates/sichen-sdk/src/journal",
-        "crates/sichen-sdk/src/source",
+        "crates/sichen-sdk/src/data_source",
         "crates/sichen-worker/src/journal",
         "crates/sichen-worker/src/source",
         "crates/sichen/src/demo",

@@ -1,3 +1,5 @@
+//! Claims about the journal.
+
 use super::*;
 
 fn lease(token: u64) -> Lease {

@@ -1,3 +1,5 @@
+//! Claims about the watermark.
+
 use proptest::prelude::*;
 
 use super::*;
