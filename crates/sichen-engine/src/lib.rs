@@ -11,6 +11,7 @@
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
 pub mod context;
+pub mod control;
 pub mod coordinator;
 pub mod courier;
 pub mod dispatch;

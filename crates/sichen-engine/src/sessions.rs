@@ -21,13 +21,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
-use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::StopCause;
+use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{DutyKey, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CheckpointVerdict, Error, Granted, Register, RenewVerdict,
-    SaveCheckpoint,
+    CheckpointVerdict, Error, Granted, Register, RenewVerdict, SaveCheckpoint,
 };
 
 use crate::context::Context;

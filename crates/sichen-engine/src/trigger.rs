@@ -178,7 +178,7 @@ impl Trigger {
 }
 
 /// A run of the job that is not closed.
-async fn active_run(
+pub(crate) async fn active_run(
     store: &dyn sichen_core::port::Store,
     job: &Job,
 ) -> Result<Option<RunId>, Error> {

@@ -1,0 +1,80 @@
+//! What people and programs ask for: apply a job, start a run, stop it, retry it.
+//!
+//! Each use case reads, decides by the rules, and writes conditionally; a conflict is read and
+//! decided anew, a bounded number of times.
+//!
+//! # Invariants
+//! - Any node may serve any of these: an entity's version guards them, not a duty's term.
+//! - An edit closes the old revision's instants in its own transaction; creation never looks
+//!   backwards.
+//!
+//! # Not here
+//! Who may ask (`sichen-server`), reading files (`sichen-server`), showing answers.
+
+mod jobs;
+mod runs;
+
+use std::sync::Arc;
+
+use sichen_core::document::Problem;
+use sichen_core::port;
+
+use crate::context::Context;
+use crate::documents::Documents;
+
+pub use jobs::{Applied, Change};
+pub use runs::{StartRun, Started, Which};
+
+/// How often a conflict is decided anew before the caller is told.
+const ATTEMPTS: u32 = 5;
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such thing.
+    #[error("SC5001: there is no {what} {name:?}")]
+    NotFound {
+        /// `job`, `run`, …
+        what: &'static str,
+        /// As asked for.
+        name: String,
+    },
+    /// The request does not make sense; every problem is listed.
+    #[error("SC5002: the request is not valid: {}", list(.0))]
+    Invalid(Vec<Problem>),
+    /// It can't be done in the present state.
+    #[error("{0}")]
+    Refused(String),
+    /// Others changed the same thing again and again.
+    #[error("SC5003: others kept changing {0}; try again")]
+    Contended(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] port::Error),
+}
+
+fn list(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|p| format!("{}: {}", p.path, p.message))
+        .collect();
+    lines.join("; ")
+}
+
+/// The use cases over one store.
+#[derive(Clone, Debug)]
+pub struct Control {
+    context: Context,
+    documents: Arc<Documents>,
+}
+
+impl Control {
+    /// Use cases over `context`'s store.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self {
+            context,
+            documents: Arc::default(),
+        }
+    }
+}

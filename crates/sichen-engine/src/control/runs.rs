@@ -1,0 +1,191 @@
+//! Runs: started, found, stopped, retried.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use sichen_core::document::{Problem, Request, new_run};
+use sichen_core::ids::{JobUid, Occasion, RunId, ShardKey};
+use sichen_core::lifecycle::{RunState, StopCause};
+use sichen_core::model::{Job, Period};
+use sichen_core::name::JobName;
+use sichen_core::port::{CreateVerdict, RequestVerdict};
+
+use super::{ATTEMPTS, Control, Error};
+
+/// The longest idempotency key, in bytes.
+const MAX_KEY: usize = 128;
+
+/// A run that somebody wants.
+#[derive(Clone, Debug)]
+pub struct StartRun {
+    /// The job.
+    pub job: JobName,
+    /// The occasion.
+    pub which: Which,
+    /// Parameters that take the place of the document's.
+    pub parameters: Map<String, Value>,
+    /// Its period, if it is not that of the schedule.
+    pub period: Option<Period>,
+    /// Digest of the request, so that the same key with another body is seen.
+    pub digest: String,
+}
+
+/// Which occasion a wanted run stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// A planned instant of the past or present.
+    Planned(Timestamp),
+    /// By idempotency key.
+    Manual(String),
+}
+
+/// The answer to a [`StartRun`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The run.
+    pub run: RunId,
+    /// Whether it was written now; else it was there already.
+    pub created: bool,
+}
+
+impl Control {
+    /// Starts a run, or finds the one that this occasion has already.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`]; [`Error::Refused`] if the key was used with another
+    /// request; [`Error::Contended`]; the store's.
+    pub async fn start_run(&self, actor: &str, wanted: StartRun) -> Result<Started, Error> {
+        let occasion = occasion(&wanted.which)?;
+        for _ in 0..ATTEMPTS {
+            let job = self.job(&wanted.job).await?;
+            let store = &*self.context.store;
+            let document = self.documents.get(store, job.uid, job.revision).await?;
+            let now = store.now().await?;
+            if let Which::Planned(at) = wanted.which
+                && at > now
+            {
+                return Err(Error::Refused(format!(
+                    "SC5010: {at} has not come yet; its run will be written at that instant"
+                )));
+            }
+            let request = Request {
+                job: job.uid,
+                revision: job.revision,
+                occasion: occasion.clone(),
+                period: wanted.period,
+                parameters: wanted.parameters.clone(),
+                digest: wanted.digest.clone(),
+            };
+            let run = new_run(&document, request, now).map_err(|p| Error::Invalid(vec![p]))?;
+            let op = self.context.op(actor);
+            let verdicts = store.create_runs(op, Vec::new(), vec![run]).await?;
+            match verdicts.into_iter().next() {
+                Some(CreateVerdict::Created(run, _)) => return Ok(Started { run, created: true }),
+                Some(CreateVerdict::Exists(run)) => {
+                    return Ok(Started {
+                        run,
+                        created: false,
+                    });
+                }
+                Some(CreateVerdict::OtherRequest(run)) => {
+                    return Err(Error::Refused(format!(
+                        "SC5011: run {run} was made for this occasion by another request; \
+                         use another key, or the same parameters"
+                    )));
+                }
+                Some(CreateVerdict::Conflict) | None => {}
+            }
+        }
+        Err(Error::Contended(format!("job {}", wanted.job)))
+    }
+
+    /// The run of an occasion.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn find_run(&self, job: &Job, which: &Which) -> Result<RunId, Error> {
+        let occasion = occasion(which)?;
+        let name = format!("{}:{}", job.name, occasion.key());
+        let found = self.context.store.find_run(job.uid, occasion).await?;
+        found.ok_or(Error::NotFound { what: "run", name })
+    }
+
+    /// Stops a run. What waits is cancelled now; what runs is told to stop.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Refused`] if the run is closed; the store's.
+    pub async fn cancel(&self, actor: &str, run: RunId) -> Result<Option<RunState>, Error> {
+        let op = self.context.op(actor);
+        let verdict = self
+            .context
+            .store
+            .request_stop(op, None, run, StopCause::Cancel)
+            .await?;
+        self.answer(run, verdict, "be cancelled")
+    }
+
+    /// Retries the failed shards of a closed run, or only some of them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Refused`] if the run is open or nothing of it failed; the
+    /// store's.
+    pub async fn retry(
+        &self,
+        actor: &str,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+    ) -> Result<(), Error> {
+        let now = self.context.store.now().await?;
+        let op = self.context.op(actor);
+        let verdict = self.context.store.reopen_run(op, run, only, now).await?;
+        self.answer(run, verdict, "be retried (nothing of it failed)")
+            .map(|_| ())
+    }
+
+    fn answer(
+        &self,
+        run: RunId,
+        verdict: RequestVerdict,
+        what: &str,
+    ) -> Result<Option<RunState>, Error> {
+        match verdict {
+            RequestVerdict::Done(outcome) => Ok(outcome),
+            RequestVerdict::Already => Ok(None),
+            RequestVerdict::NotNow(state) => Err(Error::Refused(format!(
+                "SC5012: run {run} is {state} and can't {what}"
+            ))),
+            RequestVerdict::Missing | RequestVerdict::OldTerm => Err(Error::NotFound {
+                what: "run",
+                name: run.to_string(),
+            }),
+        }
+    }
+
+    /// The job of a uid, deleted or not.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn job_by_uid(&self, uid: JobUid) -> Result<Job, Error> {
+        let found = self.context.store.get_job_by_uid(uid).await?;
+        found.ok_or_else(|| Error::NotFound {
+            what: "job",
+            name: uid.to_string(),
+        })
+    }
+}
+
+fn occasion(which: &Which) -> Result<Occasion, Error> {
+    match which {
+        Which::Planned(at) => Ok(Occasion::Planned { at: *at, rerun: 0 }),
+        Which::Manual(key) if (1..=MAX_KEY).contains(&key.len()) => {
+            Ok(Occasion::Manual { key: key.clone() })
+        }
+        Which::Manual(key) => {
+            let path = "key".to_owned();
+            let message = format!(
+                "SC5013: has {} bytes; 1 to {MAX_KEY} are allowed",
+                key.len()
+            );
+            Err(Error::Invalid(vec![Problem { path, message }]))
+        }
+    }
+}
