@@ -1,5 +1,10 @@
 //! Claims about the duties, stepped by hand on the memory store.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "the fixture's steps can't fail; where one does, the panic says which"
+)]
+
 mod fixture;
 mod flow;
 mod takeover;
