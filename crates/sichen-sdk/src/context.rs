@@ -129,13 +129,19 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(lease: Lease, grant: v1::Grant, events: mpsc::Sender<Event>) -> Context {
+        // Checkpoints are numbered over all attempts of a shard: this one goes on where the newest
+        // stored one stands.
+        let before = grant.checkpoint.as_ref();
+        let seq = before.map_or(0, |checkpoint| checkpoint.seq);
+        let counters = before.and_then(|checkpoint| checkpoint.counters.clone());
+        let slot = Slot { seq, counters: counters.unwrap_or_default(), ..Slot::default() };
         let inner = Inner {
             lease,
             grant,
             stop: CancellationToken::new(),
             order: Mutex::default(),
-            slot: Mutex::default(),
-            acked: watch::Sender::new(0),
+            slot: Mutex::new(slot),
+            acked: watch::Sender::new(seq),
             events,
         };
         Context {

@@ -37,7 +37,7 @@ pub struct Counters {
 /// At most 64 KiB.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Checkpoint {
-    /// Rises with each checkpoint of one attempt, from 1.
+    /// Rises with each checkpoint of the shard, over all its attempts, from 1.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
     #[prost(bytes = "vec", tag = "2")]
