@@ -1,0 +1,3 @@
+//! Claims about the whole: real workers, real servers.
+
+mod session;

@@ -1,0 +1,110 @@
+//! An SDK worker and a server node talk over a real loopback port; both live in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Map, json};
+use sichen_core::document::Document;
+use sichen_core::ids::RunId;
+use sichen_core::lease::Rhythm;
+use sichen_core::lifecycle::RunState;
+use sichen_core::name::JobName;
+use sichen_core::port::Store;
+use sichen_engine::context::RandomIds;
+use sichen_engine::control::{Control, StartRun, Which};
+use sichen_engine::driver::{Engine, Running, Settings};
+use sichen_sdk::{Context, Counters, Worker};
+use sichen_server::grpc::{self, JoinAuth, Streams};
+use sichen_store::clock::SystemClock;
+use sichen_store::memory::MemoryStore;
+
+struct Anyone;
+
+impl JoinAuth for Anyone {
+    fn may_join(&self, token: &str) -> bool {
+        token == "join"
+    }
+}
+
+struct Server {
+    engine: Arc<Engine>,
+    running: Running,
+    streams: Arc<Streams>,
+    address: String,
+}
+
+async fn server() -> Server {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let streams = Arc::new(Streams::default());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let mut settings = Settings::new(address.clone());
+    settings.worker =
+        Rhythm { beat: SignedDuration::from_millis(500), ttl: SignedDuration::from_secs(3) };
+    let engine = Arc::new(Engine::new(store, Arc::new(RandomIds), streams.clone(), settings));
+    let running = engine.clone().start();
+    let service = grpc::service(engine.clone(), streams.clone(), Arc::new(Anyone));
+    let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+    tokio::spawn(
+        tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
+    );
+    Server { engine, running, streams, address }
+}
+
+async fn settled(engine: &Engine, run: RunId) -> RunState {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let (row, _) = engine.context.store.get_run(run).await.unwrap().unwrap();
+        if row.state.is_closed() {
+            return row.state;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the run is still {row:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_runs_the_shards_of_a_run() {
+    let server = server().await;
+    let dir = tempfile::tempdir().unwrap();
+    let worker = Worker::builder()
+        .server(&server.address)
+        .join_token("join")
+        .name("w1")
+        .slots(4)
+        .data_dir(dir.path())
+        .handler("count", |ctx: Context, (): ()| async move {
+            ctx.checkpoint(b"half".to_vec(), Counters::default()).await?;
+            ctx.flush().await?;
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    let handle = worker.handle();
+    let worker = tokio::spawn(worker.run());
+    let control = Control::new(server.engine.context.clone());
+    let document: Document = serde_json::from_value(json!({
+        "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": "j" },
+        "spec": { "run": { "handler": "count" }, "shards": { "count": 10 } },
+    }))
+    .unwrap();
+    control.apply("user test", &document).await.unwrap();
+    let wanted = StartRun {
+        job: JobName::new("default", "j").unwrap(),
+        which: Which::Manual("k".to_owned()),
+        parameters: Map::new(),
+        period: None,
+        digest: String::new(),
+    };
+    let run = control.start_run("user test", wanted).await.unwrap().run;
+    server.engine.wake.dispatch();
+    assert_eq!(settled(&server.engine, run).await, RunState::Succeeded);
+    handle.drain(5_000).await;
+    worker.await.unwrap().unwrap();
+    let dump = server.engine.context.store.dump().await.unwrap();
+    assert!(dump.shards.iter().all(|s| s.checkpoint.position == "half" && s.attempt == 1));
+    assert_eq!(dump.sessions[0].ended.as_ref().unwrap().1, "drained");
+    server.running.stop().await.unwrap();
+    server.streams.close().await;
+}
