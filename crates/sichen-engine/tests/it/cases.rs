@@ -1,0 +1,503 @@
+//! Cases from other schedulers' bug reports, shown on the memory store with stepped nodes.
+//!
+//! Workers are played here at their edge: they register, beat, run each grant for a time, report.
+//! What needs real processes or several machines is in the binary's tests.
+
+use std::collections::BTreeMap;
+
+use futures::executor::block_on;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, json};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::name::JobName;
+use sichen_core::port::{Page, RunFilter};
+use sichen_engine::control::{Control, Error, StartRun, Which};
+use sichen_engine::courier::ToWorker;
+use sichen_engine::sessions::{BeatAnswer, Hello, ReportVerdict};
+
+use crate::fixture::{Cluster, Node, document, hello, report};
+
+const BEAT_S: i64 = 3;
+
+/// A worker played at its edge.
+struct Player {
+    name: &'static str,
+    session: SessionId,
+    slots: u32,
+    incarnation: u32,
+    alive: bool,
+    highest_seen: u64,
+    running: BTreeMap<ShardKey, (Token, Timestamp)>,
+    beats: u32,
+    taken: usize,
+}
+
+impl Player {
+    fn start(cluster: &Cluster, node: &Node, name: &'static str, slots: u32) -> Self {
+        let session = node.register(cluster, hello(name, "1", slots));
+        Self {
+            name,
+            session,
+            slots,
+            incarnation: 1,
+            alive: true,
+            highest_seen: 0,
+            running: BTreeMap::new(),
+            beats: 0,
+            taken: 0,
+        }
+    }
+
+    /// Dies with everything it runs, and says nothing.
+    fn kill(&mut self) -> usize {
+        self.alive = false;
+        std::mem::take(&mut self.running).len()
+    }
+
+    /// Starts anew on the same machine and data directory.
+    fn restart(&mut self, cluster: &Cluster, node: &Node) {
+        self.incarnation += 1;
+        let incarnation = self.incarnation.to_string();
+        self.session = node.register(cluster, hello(self.name, &incarnation, self.slots));
+        (self.alive, self.highest_seen) = (true, 0);
+    }
+
+    /// Takes its grants; each will run for `length`.
+    fn take(&mut self, node: &Node, now: Timestamp, length: SignedDuration) {
+        if !self.alive {
+            return;
+        }
+        for message in node.messages(self.session) {
+            match message {
+                ToWorker::Grant(work) => {
+                    self.taken += 1;
+                    self.highest_seen = self.highest_seen.max(work.grant_seq);
+                    let until = now + length;
+                    self.running
+                        .insert(work.shard.key, (work.shard.token, until));
+                }
+                ToWorker::Cancel { key, .. } => drop(self.running.remove(&key)),
+                ToWorker::Superseded => self.running.clear(),
+            }
+        }
+    }
+
+    /// Reports what is done by now; the number of accepted reports by shard goes to `accepted`.
+    fn finish(&mut self, cluster: &Cluster, node: &Node, accepted: &mut BTreeMap<ShardKey, u32>) {
+        let now = cluster.now();
+        let done: Vec<(ShardKey, Token)> = self
+            .running
+            .iter()
+            .filter(|(_, (_, until))| *until <= now)
+            .map(|(key, (token, _))| (*key, *token))
+            .collect();
+        for (key, token) in done {
+            self.running.remove(&key);
+            if node.report(cluster, report(key, token, Ending::Succeeded))
+                == ReportVerdict::Accepted
+            {
+                *accepted.entry(key).or_default() += 1;
+            }
+        }
+    }
+
+    fn beat(&mut self, node: &Node) {
+        if !self.alive {
+            return;
+        }
+        self.beats += 1;
+        let running: Vec<(ShardKey, Token)> =
+            self.running.iter().map(|(k, (t, _))| (*k, *t)).collect();
+        match node.beat(self.session, &running, self.highest_seen) {
+            BeatAnswer::Alive { stop, .. } => {
+                for (key, ..) in stop {
+                    self.running.remove(&key);
+                }
+            }
+            BeatAnswer::Lost | BeatAnswer::Superseded => self.running.clear(),
+        }
+    }
+}
+
+/// Players around one node, in steps of 100 ms.
+struct Stage<'a> {
+    cluster: &'a Cluster,
+    node: Node,
+    players: Vec<Player>,
+    length: SignedDuration,
+    accepted: BTreeMap<ShardKey, u32>,
+    steps: i64,
+}
+
+impl<'a> Stage<'a> {
+    fn new(cluster: &'a Cluster, players: &[(&'static str, u32)], length_s: i64) -> Self {
+        let node = cluster.node("n1");
+        node.coordinate(cluster);
+        let players = players
+            .iter()
+            .map(|(name, slots)| Player::start(cluster, &node, name, *slots))
+            .collect();
+        let length = SignedDuration::from_secs(length_s);
+        Self {
+            cluster,
+            node,
+            players,
+            length,
+            accepted: BTreeMap::new(),
+            steps: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        self.cluster.clock.advance(SignedDuration::from_millis(100));
+        self.steps += 1;
+        if self.steps % 10 == 0 {
+            self.node.coordinate(self.cluster);
+            self.node.reap(self.cluster);
+        }
+        for player in &mut self.players {
+            player.finish(self.cluster, &self.node, &mut self.accepted);
+            if self.steps % (BEAT_S * 10) == 0 {
+                player.beat(&self.node);
+            }
+        }
+        self.node.dispatch(self.cluster);
+        let now = self.cluster.now();
+        for player in &mut self.players {
+            player.take(&self.node, now, self.length);
+        }
+    }
+
+    fn pass_ms(&mut self, ms: i64) {
+        for _ in 0..ms / 100 {
+            self.step();
+        }
+    }
+
+    /// Steps until the run is closed, at most `limit_s` seconds.
+    fn until_closed(&mut self, run: RunId, limit_s: i64) -> RunState {
+        for _ in 0..limit_s * 10 {
+            let state = self.cluster.get(run).state;
+            if state.is_closed() {
+                return state;
+            }
+            self.step();
+        }
+        panic!(
+            "{run} is not closed after {limit_s} s: {:?}",
+            self.cluster.get(run)
+        );
+    }
+
+    fn accepted_once(&self, run: RunId, shards: usize) {
+        let of_run: Vec<u32> = self
+            .accepted
+            .iter()
+            .filter(|(key, _)| key.run == run)
+            .map(|(_, count)| *count)
+            .collect();
+        assert_eq!(of_run, vec![1; shards], "one accepted success a shard");
+    }
+}
+
+fn sharded(shards: u32) -> serde_json::Value {
+    json!({
+        "run": { "handler": "h" },
+        "shards": { "count": shards },
+        "retry": { "maxAttempts": 5, "backoff": { "fixed": "1s" } },
+    })
+}
+
+/// SHARD-002: whenever a worker dies, only its unfinished shards are run again.
+#[test]
+fn a_fail_over_runs_unfinished_shards_only() {
+    for kill_at_ms in [5_000, 19_900, 20_000, 20_100, 25_000] {
+        let cluster = Cluster::new();
+        let mut stage = Stage::new(&cluster, &[("a", 1), ("b", 1), ("c", 1)], 20);
+        let job = cluster.apply("j", sharded(6));
+        let run = cluster.run(job, "minute-0");
+        stage.pass_ms(kill_at_ms);
+        let lost = stage.players[2].kill();
+        assert_eq!(stage.until_closed(run, 300), RunState::Succeeded);
+        stage.accepted_once(run, 6);
+        let attempts: u32 = cluster.shards(run).iter().map(|s| s.attempt).sum();
+        assert_eq!(attempts as usize, 6 + lost, "killed at {kill_at_ms} ms");
+        let next = cluster.run(job, "minute-1");
+        assert_eq!(stage.until_closed(next, 300), RunState::Succeeded);
+        stage.accepted_once(next, 6);
+    }
+}
+
+/// SHARD-003: after many moves to and fro, nothing is left behind that would stop the job.
+#[test]
+fn moving_shards_to_and_fro_leaves_nothing_behind() {
+    let cluster = Cluster::new();
+    let mut stage = Stage::new(&cluster, &[("a", 2), ("b", 2)], 180);
+    let job = cluster.apply("j", sharded(2));
+    for round in 0..20 {
+        let run = cluster.run(job, &format!("round-{round}"));
+        stage.pass_ms(5_000);
+        stage.players[1].kill();
+        stage.pass_ms(25_000);
+        stage.players[1].restart(&cluster, &stage.node);
+        stage.players[0].kill();
+        stage.pass_ms(1_000);
+        stage.players[0].restart(&cluster, &stage.node);
+        assert_eq!(stage.until_closed(run, 900), RunState::Succeeded);
+        stage.accepted_once(run, 2);
+    }
+    for clean in 0..3 {
+        let run = cluster.run(job, &format!("clean-{clean}"));
+        assert_eq!(stage.until_closed(run, 200), RunState::Succeeded);
+        let shards = cluster.shards(run);
+        assert!(shards.iter().all(|s| s.attempt == 1), "{shards:?}");
+        assert!(shards.iter().all(|s| s.state == ShardState::Succeeded));
+    }
+}
+
+/// RETRY-005: a limit for each shard gives exactly that many attempts, over a node's restart too.
+#[test]
+fn a_retry_limit_counts_over_a_restart() {
+    let cluster = Cluster::new();
+    let mut node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 10);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "shards": { "count": 10 },
+        "retry": { "maxAttempts": 3, "backoff": { "fixed": "1s" } },
+    });
+    let run = cluster.run(cluster.apply("j", spec), "k");
+    let mut attempts = 0;
+    for round in 0..20 {
+        if round == 2 {
+            // The node is replaced by a new process; its duties fall to it when the lease ends.
+            node = cluster.node("n1-again");
+            for _ in 0..8 {
+                cluster.pass(1);
+                node.coordinate(&cluster);
+                node.beat(session, &[], 1_000);
+            }
+            // The worker's stream broke with the old process; it goes on with the new one.
+            let resumed = Hello {
+                resume: Some(session),
+                ..hello("w1", "first", 10)
+            };
+            assert_eq!(node.register(&cluster, resumed), session);
+        }
+        node.dispatch(&cluster);
+        for work in node.grants(session) {
+            attempts += 1;
+            let failed = report(work.shard.key, work.shard.token, Ending::Failed);
+            node.report(&cluster, failed);
+        }
+        cluster.pass(2);
+        node.coordinate(&cluster);
+        node.beat(session, &[], 1_000);
+    }
+    assert_eq!(attempts, 30);
+    assert_eq!(cluster.get(run).state, RunState::Failed);
+}
+
+/// DUP-008: a run much longer than its session is renewed by beats and has one attempt.
+#[test]
+fn a_run_longer_than_the_session_has_one_attempt() {
+    let cluster = Cluster::new();
+    let mut stage = Stage::new(&cluster, &[("a", 10), ("b", 10)], 600);
+    let job = cluster.apply("j", sharded(1));
+    let runs: Vec<RunId> = (0..20)
+        .map(|n| cluster.run(job, &format!("k{n}")))
+        .collect();
+    for run in &runs {
+        assert_eq!(stage.until_closed(*run, 620), RunState::Succeeded);
+        assert_eq!(cluster.shards(*run)[0].attempt, 1);
+    }
+    assert!(stage.players.iter().all(|p| p.beats >= 190), "beats renew");
+    assert_eq!(stage.accepted.len(), 20);
+}
+
+/// DUP-009: runs planned far ahead are held by nobody, and restarts do not multiply them.
+#[test]
+fn what_waits_for_its_time_is_leased_by_nobody() {
+    let cluster = Cluster::new();
+    let mut stage = Stage::new(&cluster, &[("a", 100)], 1);
+    for n in 0..100 {
+        let at = json!([{ "at": "2026-03-01T02:00:00Z" }]);
+        let spec = json!({ "run": { "handler": "h" }, "schedules": at });
+        cluster.apply(&format!("j{n}"), spec);
+    }
+    for _ in 0..10 {
+        // Twelve minutes less the last second of the last round.
+        for _ in 0..239 {
+            cluster.pass(3);
+            stage.node.coordinate(&cluster);
+            stage.node.trigger(&cluster);
+            assert_eq!(stage.node.dispatch(&cluster), 0, "too early");
+            stage.players[0].beat(&stage.node);
+        }
+        stage.players[0].kill();
+        stage.players[0].restart(&cluster, &stage.node);
+    }
+    let due: Timestamp = "2026-03-01T02:00:00Z".parse().unwrap();
+    let mut first_grant = None;
+    for _ in 0..60 {
+        cluster.pass(1);
+        stage.node.coordinate(&cluster);
+        stage.node.trigger(&cluster);
+        let granted = stage.node.dispatch(&cluster);
+        if granted > 0 && first_grant.is_none() {
+            first_grant = Some(cluster.now());
+        }
+        let now = cluster.now();
+        stage.players[0].take(&stage.node, now, SignedDuration::from_secs(1));
+        stage.players[0].finish(&cluster, &stage.node, &mut stage.accepted);
+        stage.players[0].beat(&stage.node);
+    }
+    let first_grant = first_grant.unwrap();
+    assert!(due <= first_grant && first_grant <= due + SignedDuration::from_secs(2));
+    assert_eq!(stage.accepted.len(), 100);
+    assert!(stage.accepted.values().all(|count| *count == 1));
+    let page = Page {
+        after: None,
+        limit: 1_000,
+    };
+    let runs = block_on(cluster.store.list_runs(RunFilter::default(), page)).unwrap();
+    assert_eq!(runs.len(), 100);
+}
+
+/// SHARD-010: equal workers get equal shares of many short runs.
+#[test]
+fn short_runs_spread_evenly_over_equal_workers() {
+    let cluster = Cluster::new();
+    let names = ["a", "b", "c", "d", "e"];
+    let mut stage = Stage::new(&cluster, &names.map(|name| (name, 8)), 1);
+    let jobs: Vec<JobUid> = (0..50)
+        .map(|n| cluster.apply(&format!("j{n}"), sharded(1)))
+        .collect();
+    let mut runs = Vec::new();
+    for (n, job) in jobs.iter().cycle().take(1_000).enumerate() {
+        runs.push(cluster.run(*job, &format!("k{n}")));
+    }
+    for run in &runs {
+        assert_eq!(stage.until_closed(*run, 100), RunState::Succeeded);
+    }
+    assert_eq!(stage.accepted.len(), 1_000);
+    for Player { name, taken, .. } in &stage.players {
+        assert!((150..=250).contains(taken), "{name} got {taken} of 1,000");
+    }
+}
+
+fn wanted(key: &str, digest: &str) -> StartRun {
+    StartRun {
+        job: JobName::new("default", "j").unwrap(),
+        which: Which::Manual(key.to_owned()),
+        parameters: Map::new(),
+        period: None,
+        digest: digest.to_owned(),
+    }
+}
+
+/// DUP-006: one idempotency key, one run; the key with another request is refused.
+#[test]
+fn one_key_starts_one_run_on_any_node() {
+    let cluster = Cluster::new();
+    cluster.apply("j", sharded(1));
+    let nodes: Vec<Control> = ["n1", "n2", "n3"]
+        .iter()
+        .map(|name| Control::new(cluster.node(name).engine.context.clone()))
+        .collect();
+    let mut answers = Vec::new();
+    for n in 0..20 {
+        let started = block_on(nodes[n % 3].start_run("user test", wanted("K1", "same"))).unwrap();
+        answers.push(started);
+    }
+    cluster.pass(60);
+    answers.push(block_on(nodes[0].start_run("user test", wanted("K1", "same"))).unwrap());
+    assert!(answers.iter().all(|a| a.run == answers[0].run));
+    assert_eq!(answers.iter().filter(|a| a.created).count(), 1);
+    let other = block_on(nodes[1].start_run("user test", wanted("K1", "other")));
+    assert!(matches!(other, Err(Error::Refused(_))), "{other:?}");
+}
+
+/// SHARD-001, API-005: an active run keeps the revision and the shards that it began with.
+#[test]
+fn an_active_run_keeps_what_it_began_with() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 8);
+    let control = Control::new(node.engine.context.clone());
+    let job = cluster.apply("j", sharded(2));
+    let run = cluster.run(job, "before");
+    node.dispatch(&cluster);
+    let old = node.grants(session);
+    assert_eq!(old.len(), 2);
+    block_on(control.apply("user test", &document("j", sharded(5)))).unwrap();
+    for refused in [0, 200_000] {
+        let answer = block_on(control.apply("user test", &document("j", sharded(refused))));
+        assert!(matches!(answer, Err(Error::Invalid(_))), "{answer:?}");
+    }
+    // One shard fails; its retry is of the old revision too.
+    node.report(
+        &cluster,
+        report(old[0].shard.key, old[0].shard.token, Ending::Failed),
+    );
+    cluster.pass(2);
+    node.coordinate(&cluster);
+    node.beat(session, &[(old[1].shard.key, old[1].shard.token)], 2);
+    assert_eq!(node.dispatch(&cluster), 1);
+    let retried = node.grants(session).pop().unwrap();
+    assert_eq!(retried.run.revision, old[0].run.revision);
+    assert_eq!(retried.document, old[0].document);
+    assert_eq!(cluster.shards(run).len(), 2);
+    for work in [&retried, &old[1]] {
+        let done = report(work.shard.key, work.shard.token, Ending::Succeeded);
+        assert_eq!(node.report(&cluster, done), ReportVerdict::Accepted);
+    }
+    assert_eq!(cluster.get(run).state, RunState::Succeeded);
+    let next = cluster.run(job, "after");
+    let numbers: Vec<i32> = cluster.shards(next).iter().map(|s| s.key.no.0).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    assert!(cluster.get(next).revision > old[0].run.revision);
+}
+
+/// QUEUE-008: a run that forbids overlap and ends by its timeout does not block the next.
+#[test]
+fn a_run_ended_by_its_timeout_blocks_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 1);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "schedules": [{ "every": "1m" }],
+        "timeouts": { "attempt": "30s" },
+        "retry": { "maxAttempts": 1 },
+    });
+    cluster.apply("j", spec);
+    let mut started = 0;
+    let mut held = Vec::new();
+    for second in 1..=200 {
+        cluster.pass(1);
+        node.coordinate(&cluster);
+        started += node.trigger(&cluster).runs;
+        node.dispatch(&cluster);
+        for message in node.messages(session) {
+            match message {
+                // It hangs: it neither reports nor listens.
+                ToWorker::Grant(work) => held = vec![(work.shard.key, work.shard.token)],
+                ToWorker::Cancel { .. } | ToWorker::Superseded => {}
+            }
+        }
+        if second % BEAT_S == 0
+            && let BeatAnswer::Alive { stop, .. } = node.beat(session, &held, 1_000)
+            && !stop.is_empty()
+        {
+            held.clear();
+        }
+        node.reap(&cluster);
+    }
+    assert_eq!(started, 3, "each minute has its run");
+}
