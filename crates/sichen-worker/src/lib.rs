@@ -1,1 +1,108 @@
+//! The worker that `sichen worker` starts: the SDK's worker with the handlers that its own
+//! configuration allows.
+//!
+//! # Code map
+//! - [`Config`]: what this worker may run, and for whom.
+//! - `process`: commands as handlers, contained and killed as a whole tree.
+//! - `builtin`: `noop`, `sleep`, `echo`, `fail`.
+//!
+//! # Invariants
+//! - Nothing runs that the worker's own configuration does not name; a job can't widen it.
+//! - Before the worker registers, nothing of an earlier incarnation is alive.
+//!
+//! # Not here
+//! The session, the journal and the drain (the SDK).
 
+mod builtin;
+mod clock;
+mod config;
+mod process;
+
+pub use config::{Config, DataSourceConfig, ProcessConfig};
+use sichen_sdk::worker::{self, Builder, Drained};
+use sichen_sdk::{DataSource, Worker, datadir};
+
+/// Why a worker did not start, or ended other than by being drained.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration can't be used.
+    #[error("worker configuration: {0}")]
+    Config(String),
+    /// Of the worker itself.
+    #[error(transparent)]
+    Worker(#[from] worker::Error),
+    /// The data directory can't be used.
+    #[error(transparent)]
+    DataDir(#[from] datadir::Error),
+    /// The machine refuses something basic.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What happened.
+        source: std::io::Error,
+    },
+}
+
+/// Opens the data directory, kills what an earlier incarnation left running, and makes a worker
+/// of the configuration. The caller may add handlers of its own.
+///
+/// # Errors
+/// A configuration that can't be used, a data directory in use, strangers that do not die.
+pub fn builder(config: Config) -> Result<Builder, Error> {
+    config.check()?;
+    let join_token = config.read_join_token()?;
+    let data_dir = datadir::DataDir::open(&config.data_dir)?;
+    let containment = process::Containment::detect(data_dir.uid());
+    process::sweep(&containment, data_dir.uid())?;
+    let attempts = data_dir.path().join("attempts");
+    process::nothing_runs(&attempts);
+    let mut builder = Worker::builder()
+        .pool(config.pool)
+        .slots(config.slots)
+        .drain_grace_ms(config.drain_grace_ms)
+        .build_info(concat!("sichen ", env!("CARGO_PKG_VERSION")));
+    let uid = data_dir.uid().to_owned();
+    builder = builder.opened_data_dir(data_dir);
+    for server in config.servers {
+        builder = builder.server(server);
+    }
+    if let Some(token) = join_token {
+        builder = builder.join_token(token);
+    }
+    if let Some(name) = config.name {
+        builder = builder.name(name);
+    }
+    for (name, value) in config.labels {
+        builder = builder.label(name, value);
+    }
+    for (name, source) in config.data_sources {
+        let DataSourceConfig::Sqlite(path) = source;
+        builder = builder.data_source(name, DataSource::sqlite(path));
+    }
+    if config.builtin {
+        builder = builtin::add(builder);
+    }
+    let runner = process::Runner::new(
+        containment,
+        uid,
+        attempts,
+        config.output_limit_bytes,
+        config.keep_attempts,
+    );
+    for (name, process) in config.processes {
+        builder = builder.custom_handler(name, runner.fixed(process));
+    }
+    if !config.allow_programs.is_empty() {
+        builder = builder.custom_handler("process", runner.allowed(config.allow_programs));
+    }
+    Ok(builder)
+}
+
+/// [`builder`], then runs it until it is drained.
+///
+/// # Errors
+/// Those of the two.
+pub async fn run(config: Config) -> Result<Drained, Error> {
+    Ok(builder(config)?.run().await?)
+}

@@ -1,6 +1,9 @@
 //! Integration tests of the SDK; one binary, one module per subject.
 #![allow(clippy::unwrap_used)]
-#![expect(clippy::disallowed_methods, reason = "measures real processes and streams")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "measures real processes and streams"
+)]
 
 mod fake;
 #[cfg(feature = "postgres")]

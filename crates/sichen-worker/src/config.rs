@@ -1,0 +1,158 @@
+//! What a worker is told about itself. The file is YAML; every key has a default but `servers`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::Error;
+
+/// A worker's configuration.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Servers to dial, `http://host:port`; any of them will do.
+    pub servers: Vec<String>,
+    /// Proves to the servers that this worker may join. Better kept in a file.
+    pub join_token: Option<String>,
+    /// A file that holds the join token.
+    pub join_token_file: Option<PathBuf>,
+    /// A name for people. Default: the host's.
+    pub name: Option<String>,
+    /// The pool that it serves.
+    pub pool: String,
+    /// Attempts that it runs at once, 1 to 10,000.
+    pub slots: u32,
+    /// For placement.
+    pub labels: BTreeMap<String, String>,
+    /// Identity, journal and output of attempts. A local directory of its own.
+    pub data_dir: PathBuf,
+    /// How long running attempts may go on after SIGTERM.
+    pub drain_grace_ms: u64,
+    /// Offer `noop`, `sleep`, `echo` and `fail`.
+    pub builtin: bool,
+    /// Named places that plan steps may read bounds from.
+    pub data_sources: BTreeMap<String, DataSourceConfig>,
+    /// Commands offered as handlers, by the handler's name.
+    pub processes: BTreeMap<String, ProcessConfig>,
+    /// Programs (absolute paths) that a job may name itself, in the parameter `argv` of the handler
+    /// `process`. Empty: there is no such handler.
+    pub allow_programs: Vec<PathBuf>,
+    /// Kept of each of stdout and stderr of one attempt; the rest is counted and dropped.
+    pub output_limit_bytes: u64,
+    /// Directories of ended attempts that are kept, the newest.
+    pub keep_attempts: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            servers: Vec::new(),
+            join_token: None,
+            join_token_file: None,
+            name: None,
+            pool: "default".to_owned(),
+            slots: 4,
+            labels: BTreeMap::new(),
+            data_dir: PathBuf::from("sichen-worker"),
+            drain_grace_ms: worker_drain_grace(),
+            builtin: false,
+            data_sources: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            allow_programs: Vec::new(),
+            output_limit_bytes: 16 * 1024 * 1024,
+            keep_attempts: 500,
+        }
+    }
+}
+
+fn worker_drain_grace() -> u64 {
+    sichen_sdk::worker::DEFAULT_DRAIN_GRACE_MS
+}
+
+/// Where a data source is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum DataSourceConfig {
+    /// A SQLite file, opened read-only.
+    Sqlite(PathBuf),
+}
+
+/// A command offered as a handler.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessConfig {
+    /// Program (absolute path) and arguments, given to the system as they stand.
+    pub argv: Vec<String>,
+    /// Whether the job's parameter `args`, a list of texts, is appended.
+    #[serde(default)]
+    pub allow_args: bool,
+    /// Where it starts. Default: the attempt's own directory.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Added to its environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Reads a YAML text.
+    ///
+    /// # Errors
+    /// Where and what is wrong with it.
+    pub fn from_yaml(text: &str) -> Result<Config, Error> {
+        serde_saphyr::from_str(text).map_err(|error| Error::Config(error.to_string()))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bad = |message: String| Err(Error::Config(message));
+        if self.servers.is_empty() {
+            return bad("servers: name at least one, http://host:port".to_owned());
+        }
+        if !(1..=10_000).contains(&self.slots) {
+            return bad(format!("slots: {} is not within 1 to 10,000", self.slots));
+        }
+        for (name, process) in &self.processes {
+            match process.argv.first() {
+                None => return bad(format!("processes.{name}.argv: empty")),
+                Some(program) if !program.starts_with('/') => {
+                    return bad(format!(
+                        "processes.{name}.argv: {program:?} is no absolute path"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        if self.processes.contains_key("process") && !self.allow_programs.is_empty() {
+            return bad("processes.process: that name belongs to allow_programs".to_owned());
+        }
+        if let Some(program) = self
+            .allow_programs
+            .iter()
+            .find(|program| !program.is_absolute())
+        {
+            return bad(format!(
+                "allow_programs: {} is no absolute path",
+                program.display()
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_join_token(&self) -> Result<Option<String>, Error> {
+        let Some(path) = &self.join_token_file else {
+            return Ok(self.join_token.clone());
+        };
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+            what: format!("read {}", path.display()),
+            source,
+        })?;
+        match text.trim() {
+            "" => Err(Error::Config(format!(
+                "join_token_file: {} is empty",
+                path.display()
+            ))),
+            token => Ok(Some(token.to_owned())),
+        }
+    }
+}

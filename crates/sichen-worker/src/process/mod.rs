@@ -1,0 +1,317 @@
+//! Commands as handlers.
+//!
+//! A process gets its own session and process group and, where cgroup v2 can be written, a leaf of
+//! its own; its arguments go to the system as they stand, never through a shell. Its end is
+//! reported when the whole tree is dead: what the main process leaves behind is killed.
+//!
+//! # Invariants
+//! - The attempt does not end while anything of its tree lives.
+//! - stdout and stderr are drained to the end, whatever becomes of the files they go to.
+//!
+//! # Not here
+//! When to stop (the session says so through the context).
+
+mod environment;
+mod output;
+mod report;
+mod spawn;
+mod tree;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sichen_sdk::{BoxFuture, Context, Handler, HandlerError, Stopped};
+
+use crate::clock::boot_ms;
+use crate::config::ProcessConfig;
+pub(crate) use output::nothing_runs;
+use tree::Tree;
+pub(crate) use tree::{Containment, sweep};
+
+/// How often a dying tree is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long the pipes may stay open after the tree is dead (a stranger may hold them).
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// What all processes of this worker share.
+#[derive(Debug, Clone)]
+pub(crate) struct Runner {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    containment: Containment,
+    worker_uid: String,
+    attempts: PathBuf,
+    output_limit: u64,
+    keep_attempts: usize,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.containment.remove_if_empty();
+    }
+}
+
+/// What is run for an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Launch {
+    argv: Vec<String>,
+    cwd: Option<PathBuf>,
+    env: Vec<(String, String)>,
+}
+
+/// Where the command comes from.
+#[derive(Debug)]
+enum Source {
+    /// The worker's configuration names it.
+    Fixed(ProcessConfig),
+    /// The job names it, out of these programs.
+    Allowed(Vec<PathBuf>),
+}
+
+#[derive(Debug)]
+struct Process {
+    runner: Runner,
+    source: Arc<Source>,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        containment: Containment,
+        worker_uid: String,
+        attempts: PathBuf,
+        output_limit: u64,
+        keep_attempts: usize,
+    ) -> Runner {
+        let shared = Shared {
+            containment,
+            worker_uid,
+            attempts,
+            output_limit,
+            keep_attempts,
+        };
+        Runner {
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(crate) fn fixed(&self, process: ProcessConfig) -> impl Handler + use<> {
+        Process {
+            runner: self.clone(),
+            source: Arc::new(Source::Fixed(process)),
+        }
+    }
+
+    pub(crate) fn allowed(&self, programs: Vec<PathBuf>) -> impl Handler + use<> {
+        Process {
+            runner: self.clone(),
+            source: Arc::new(Source::Allowed(programs)),
+        }
+    }
+}
+
+impl Handler for Process {
+    fn run(&self, context: Context) -> BoxFuture<Result<serde_json::Value, HandlerError>> {
+        let (shared, source) = (Arc::clone(&self.runner.shared), Arc::clone(&self.source));
+        Box::pin(async move {
+            let launch = source.launch(&context)?;
+            shared.attempt(&context, launch).await
+        })
+    }
+
+    fn ends_itself(&self) -> bool {
+        true
+    }
+}
+
+impl Source {
+    fn launch(&self, context: &Context) -> Result<Launch, HandlerError> {
+        let parameters: serde_json::Value = context.read_parameters()?;
+        let texts = |name: &str| -> Result<Vec<String>, HandlerError> {
+            let Some(value) = parameters.get(name) else {
+                return Ok(Vec::new());
+            };
+            serde_json::from_value(value.clone()).map_err(|_| {
+                HandlerError::fatal_run("bad-parameters", format!("{name} must be a list of texts"))
+            })
+        };
+        match self {
+            Source::Fixed(process) => {
+                let mut argv = process.argv.clone();
+                if process.allow_args {
+                    argv.extend(texts("args")?);
+                }
+                let env = process.env.clone().into_iter().collect();
+                Ok(Launch {
+                    argv,
+                    cwd: process.cwd.clone(),
+                    env,
+                })
+            }
+            Source::Allowed(programs) => {
+                let argv = texts("argv")?;
+                let program = argv.first().map(Path::new).unwrap_or(Path::new(""));
+                // Compared as written: no search path, no resolving of links or dots.
+                if !programs
+                    .iter()
+                    .any(|allowed| allowed.as_os_str() == program.as_os_str())
+                {
+                    let message = format!("this worker's allow_programs does not name {program:?}");
+                    return Err(HandlerError::fatal_shard("not-allowed", message));
+                }
+                Ok(Launch {
+                    argv,
+                    cwd: None,
+                    env: Vec::new(),
+                })
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn attempt(
+        &self,
+        context: &Context,
+        launch: Launch,
+    ) -> Result<serde_json::Value, HandlerError> {
+        let io = |what: &'static str| {
+            move |error: std::io::Error| {
+                HandlerError::retryable("cannot-start", format!("{what}: {error}"))
+            }
+        };
+        let lease = format!(
+            "{}.{}.{}",
+            context.run_id(),
+            context.shard_no(),
+            context.token()
+        );
+        let dir = self.attempts.join(&lease);
+        output::make_dir(&dir).map_err(io("attempt directory"))?;
+        let mut report =
+            report::Report::open(&dir.join(output::RUNNING)).map_err(io("report channel"))?;
+        let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
+        let env = environment::of(
+            context,
+            &launch,
+            &self.worker_uid,
+            &lease,
+            &dir,
+            report.path(),
+        )
+        .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
+        let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
+        let mut child = spawn::spawn(launch.argv.clone(), cwd, env, leaf.as_ref())
+            .await
+            .map_err(|error| {
+                HandlerError::retryable("cannot-start", format!("{}: {error}", launch.argv[0]))
+            })?;
+        let tree = Tree::new(child.id(), leaf, &lease);
+        let stdout = output::drain(
+            child.stdout.take(),
+            dir.join("stdout.log"),
+            self.output_limit,
+        );
+        let stderr = output::drain(
+            child.stderr.take(),
+            dir.join("stderr.log"),
+            self.output_limit,
+        );
+        tokio::select! {
+            () = supervise(context, &tree) => {}
+            () = report.pump(context) => {}
+        }
+        report.drain(context);
+        // Nothing of the tree lives, so this does not wait.
+        let status = tokio::task::spawn_blocking(move || child.wait())
+            .await
+            .map_err(|error| HandlerError::retryable("runner", error.to_string()))??;
+        tree.gone();
+        let tail = tokio::time::timeout(DRAIN_WITHIN, async { (stdout.await, stderr.await) }).await;
+        let tail = tail
+            .ok()
+            .and_then(|(_, stderr)| stderr.ok())
+            .unwrap_or_default();
+        report.close();
+        output::keep_newest(&self.attempts, self.keep_attempts);
+        if context.is_cancelled() && !status.success() {
+            return Err(Stopped.into());
+        }
+        judge(status, &tail)?;
+        Ok(report.into_result())
+    }
+}
+
+/// Waits for the main process, or stops it as told; returns when the whole tree is dead.
+async fn supervise(context: &Context, tree: &Tree) {
+    let mut leader = tree.leader_exit();
+    tokio::select! {
+        () = &mut leader => {
+            // What it left behind has nobody to answer to.
+            kill_until_dead(tree).await;
+            return;
+        }
+        () = context.cancelled() => {}
+    }
+    tree.terminate();
+    let told = boot_ms();
+    loop {
+        if tree.is_dead() {
+            return;
+        }
+        // The grace may be shortened meanwhile.
+        let grace = context.stop_order().map_or(0, |order| order.grace_ms);
+        if boot_ms() >= told.saturating_add(grace) {
+            kill_until_dead(tree).await;
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The driver says so aloud when this takes too long; giving up would be a lie.
+async fn kill_until_dead(tree: &Tree) {
+    while !tree.is_dead() {
+        tree.kill();
+        tokio::time::sleep(LOOK_EVERY / 4).await;
+    }
+}
+
+/// What an exit status means: 0 is success, anything else has a code that retry rules can name.
+fn judge(status: ExitStatus, tail: &str) -> Result<(), HandlerError> {
+    let tail = if tail.is_empty() {
+        String::new()
+    } else {
+        format!("; stderr ends with:\n{tail}")
+    };
+    if let Some(signal) = status.signal() {
+        let core = if status.core_dumped() {
+            ", core dumped"
+        } else {
+            ""
+        };
+        let message = format!("killed by signal {signal}{core}{tail}");
+        return Err(HandlerError::retryable(
+            format!("killed-by-signal-{signal}"),
+            message,
+        ));
+    }
+    match status.code() {
+        Some(0) => Ok(()),
+        code => {
+            let code = code.unwrap_or(-1);
+            Err(HandlerError::retryable(
+                format!("exit-{code}"),
+                format!("exit code {code}{tail}"),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! Commands as handlers, from the grant to the report.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use sichen_proto::v1;
+use sichen_sdk::Drained;
+use sichen_worker::{Config, ProcessConfig, builder};
+use tokio::task::JoinSet;
+use v1::server_message::Message as FromServer;
+use v1::worker_message::Message as ToServer;
+
+use crate::fake::{Conn, Fake, grant, patiently};
+
+fn shell(script: &str) -> ProcessConfig {
+    ProcessConfig {
+        argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+        allow_args: false,
+        cwd: None,
+        env: BTreeMap::new(),
+    }
+}
+
+fn config(fake: &Fake, dir: &Path, script: &str) -> Config {
+    Config {
+        servers: vec![fake.address.clone()],
+        data_dir: dir.to_owned(),
+        processes: BTreeMap::from([("script".to_owned(), shell(script))]),
+        output_limit_bytes: 100_000,
+        ..Config::default()
+    }
+}
+
+type Workers = JoinSet<Result<Drained, sichen_sdk::worker::Error>>;
+
+async fn start(fake: &mut Fake, config: Config) -> (Workers, Conn) {
+    let mut workers = JoinSet::new();
+    workers.spawn(builder(config).unwrap().on_signals(false).run());
+    let (conn, _) = fake.welcomed(1).await;
+    (workers, conn)
+}
+
+/// Runs one attempt of the script to its end.
+async fn run_once(script: &str, grant: v1::Grant) -> (v1::Finish, PathBuf, tempfile::TempDir) {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let config = config(&fake, dir.path(), script);
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    conn.grant(grant).await;
+    let finish = conn.finish().await;
+    let attempt = dir.path().join("attempts/7.0.5");
+    (finish, attempt, dir)
+}
+
+#[tokio::test]
+async fn a_process_finds_the_contract_in_its_environment() {
+    let range = v1::IntRange { from: 10, to: 20 };
+    let descriptor = Some(v1::Descriptor {
+        descriptor: Some(v1::descriptor::Descriptor::IntRange(range)),
+    });
+    let grant = v1::Grant {
+        descriptor,
+        total: 4,
+        run_key: "job:2026-08-30T00:00:00+08:00".into(),
+        planned_at_us: Some(1_788_019_200_000_000),
+        attempt_timeout_ms: 60_000,
+        ..grant("script", 5, r#"{"city": "a b", "deep": {"x": 1}}"#)
+    };
+    let (finish, attempt, _dir) = run_once("env; cat $SICHEN_PARAMETERS_FILE", grant).await;
+    assert_eq!(
+        finish.outcome(),
+        v1::Outcome::Succeeded,
+        "{:?}",
+        finish.error
+    );
+    let text = std::fs::read_to_string(attempt.join("stdout.log")).unwrap();
+    for line in [
+        "SICHEN_JOB=default/test",
+        "SICHEN_RUN=job:2026-08-30T00:00:00+08:00",
+        "SICHEN_SHARD_INDEX=0",
+        "SICHEN_SHARD_TOTAL=4",
+        "SICHEN_RANGE_FROM=10",
+        "SICHEN_RANGE_TO=20",
+        "SICHEN_ATTEMPT=1",
+        "SICHEN_TOKEN=5",
+        "SICHEN_FENCE_KEY=key",
+        "SICHEN_PLANNED_AT=2026-08-29T16:00:00Z",
+        "SICHEN_TIMEOUT_MS=60000",
+        "SICHEN_PARAM_CITY=a b",
+        r#"{"city": "a b", "deep": {"x": 1}}"#,
+    ] {
+        assert!(
+            text.lines().any(|l| l == line),
+            "{line} is missing in\n{text}"
+        );
+    }
+    assert!(
+        !text.contains("CARGO"),
+        "the worker's own environment stays its own"
+    );
+}
+
+#[tokio::test]
+async fn the_end_of_a_process_is_named() {
+    for (script, code) in [
+        ("echo why >&2; exit 3", "exit-3"),
+        ("kill -9 $$", "killed-by-signal-9"),
+        ("kill -TERM $$", "killed-by-signal-15"),
+    ] {
+        let (finish, _, _dir) = run_once(script, grant("script", 5, "{}")).await;
+        let error = finish.error.unwrap();
+        assert_eq!(
+            (error.code.as_str(), error.kind()),
+            (code, v1::ErrorKind::Retryable)
+        );
+        assert_eq!(
+            error.message.contains("why"),
+            code == "exit-3",
+            "{}",
+            error.message
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_cannot_start() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let mut config = config(&fake, dir.path(), "");
+    config.processes.get_mut("script").unwrap().argv = vec!["/no/such/program".into()];
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    conn.grant(grant("script", 5, "{}")).await;
+    let error = conn.finish().await.error.unwrap();
+    assert_eq!(error.code, "cannot-start");
+    assert!(
+        error.message.contains("/no/such/program"),
+        "{}",
+        error.message
+    );
+}
+
+#[tokio::test]
+async fn what_a_process_reports_reaches_the_server() {
+    let script = r#"
+        echo '{"checkpoint": "id:7", "done": 7, "expected": 9}' >> "$SICHEN_REPORT"
+        echo 'not json' >> "$SICHEN_REPORT"
+        echo '{"result": {"rows": 9}}' >> "$SICHEN_REPORT""#;
+    let (finish, _, _dir) = run_once(script, grant("script", 5, "{}")).await;
+    let checkpoint = finish.checkpoint.unwrap();
+    assert_eq!(
+        (checkpoint.seq, checkpoint.position.as_slice()),
+        (1, &b"id:7"[..])
+    );
+    assert_eq!(finish.counters.unwrap().expected, Some(9));
+    assert_eq!(finish.result, br#"{"rows":9}"#);
+}
+
+#[tokio::test]
+async fn a_flood_of_any_bytes_blocks_nobody_and_is_cut() {
+    let script = "head -c 30000000 /dev/urandom; head -c 3000000 /dev/zero >&2; exec <&- >&- 2>&-; sleep 0.1";
+    let (finish, attempt, _dir) = run_once(script, grant("script", 5, "{}")).await;
+    assert_eq!(
+        finish.outcome(),
+        v1::Outcome::Succeeded,
+        "{:?}",
+        finish.error
+    );
+    for (name, dropped) in [("stdout.log", 29_900_000), ("stderr.log", 2_900_000)] {
+        let bytes = std::fs::read(attempt.join(name)).unwrap();
+        let note = format!("\n[{dropped} more bytes were not kept]\n");
+        assert_eq!(bytes.len(), 100_000 + note.len());
+        assert!(bytes.ends_with(note.as_bytes()));
+    }
+}
+
+fn alive(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until the script has written the pids of its tree.
+async fn pids(attempt: &Path, how_many: usize) -> Vec<String> {
+    patiently(async {
+        loop {
+            let text = std::fs::read_to_string(attempt.join("stdout.log")).unwrap_or_default();
+            let pids: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            if pids.len() == how_many && text.ends_with('\n') {
+                return pids;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+/// Says its own pid and that of a child that daemonised; both ignore TERM and hold the pipes.
+const STUBBORN: &str = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 300; sleep 300' & \
+                        echo $$; while true; do sleep 1; done";
+
+#[tokio::test]
+async fn a_stubborn_tree_is_gone_before_its_cancellation_is_reported() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let config = config(&fake, dir.path(), STUBBORN);
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    conn.grant(grant("script", 5, "{}")).await;
+    let tree = pids(&dir.path().join("attempts/7.0.5"), 2).await;
+    assert!(tree.iter().all(|pid| alive(pid)));
+    let cancel = v1::Cancel {
+        shard: Some(v1::ShardRef { run_id: 7, no: 0 }),
+        token: 5,
+        reason: v1::Reason::CancelRequested.into(),
+        grace_ms: 300,
+    };
+    let asked = std::time::Instant::now();
+    conn.send(FromServer::Cancel(cancel)).await;
+    let finish = conn.finish().await;
+    assert_eq!(finish.outcome(), v1::Outcome::Cancelled);
+    assert!(
+        tree.iter().all(|pid| !alive(pid)),
+        "proved dead before it is said"
+    );
+    let took = asked.elapsed().as_millis();
+    assert!(
+        (300..5_300).contains(&took),
+        "within grace + 5 s, not before the grace: {took} ms"
+    );
+}
+
+#[tokio::test]
+async fn what_a_finished_process_leaves_behind_is_killed() {
+    let script = "setsid sh -c 'echo $$; sleep 300' & while [ ! -s stdout.log ]; do sleep 0.01; done; exit 0";
+    let (finish, attempt, _dir) = run_once(script, grant("script", 5, "{}")).await;
+    assert_eq!(
+        finish.outcome(),
+        v1::Outcome::Succeeded,
+        "{:?}",
+        finish.error
+    );
+    let pid = std::fs::read_to_string(attempt.join("stdout.log")).unwrap();
+    assert!(!alive(pid.trim()));
+}
+
+#[tokio::test]
+async fn a_job_names_only_allowed_programs_and_no_shell_reads_its_words() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let allow_programs = vec![PathBuf::from("/bin/echo")];
+    let config = Config {
+        allow_programs,
+        ..config(&fake, dir.path(), "")
+    };
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    conn.grant(grant(
+        "process",
+        5,
+        r#"{"argv": ["/bin/echo", "$(id)", "a;b"]}"#,
+    ))
+    .await;
+    let finish = conn.finish().await;
+    assert_eq!(
+        finish.outcome(),
+        v1::Outcome::Succeeded,
+        "{:?}",
+        finish.error
+    );
+    let text = std::fs::read_to_string(dir.path().join("attempts/7.0.5/stdout.log")).unwrap();
+    assert_eq!(text, "$(id) a;b\n");
+    conn.ack(&finish, v1::Verdict::Accepted).await;
+    for (token, argv) in [
+        (6, r#"["/bin/sh", "-c", "id"]"#),
+        (7, r#"["/bin/../bin/echo"]"#),
+        (8, "[]"),
+    ] {
+        conn.grant(grant("process", token, &format!(r#"{{"argv": {argv}}}"#)))
+            .await;
+        let finish = conn.finish().await;
+        assert_eq!(finish.error.clone().unwrap().code, "not-allowed");
+        conn.ack(&finish, v1::Verdict::Accepted).await;
+    }
+}
+
+/// A worker in a process of its own, this test binary, so that it can be killed.
+struct Worker(Child);
+
+impl Worker {
+    fn spawn(fake: &Fake, dir: &Path, script: &str) -> Worker {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "process::a_worker_process",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env("TEST_SERVER", &fake.address)
+            .env("TEST_DIR", dir)
+            .env("TEST_SCRIPT", script)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Worker(child)
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    async fn end(mut self) -> std::process::ExitStatus {
+        patiently(tokio::task::spawn_blocking(move || self.0.wait().unwrap()))
+            .await
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+#[ignore = "run by other tests as a process"]
+async fn a_worker_process() {
+    let Ok(server) = std::env::var("TEST_SERVER") else {
+        return;
+    };
+    let script = std::env::var("TEST_SCRIPT").unwrap();
+    let config = Config {
+        servers: vec![server],
+        data_dir: std::env::var_os("TEST_DIR").unwrap().into(),
+        processes: BTreeMap::from([("script".to_owned(), shell(&script))]),
+        drain_grace_ms: 2_000,
+        builtin: true,
+        ..Config::default()
+    };
+    sichen_worker::run(config).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_worker_started_again_has_killed_its_strangers_before_it_registers() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let worker = Worker::spawn(&fake, dir.path(), STUBBORN);
+    let (mut conn, first) = fake.welcomed(1).await;
+    conn.grant(grant("script", 5, "{}")).await;
+    let tree = pids(&dir.path().join("attempts/7.0.5"), 2).await;
+    worker.signal(nix::sys::signal::Signal::SIGKILL);
+    worker.end().await;
+    let again = Worker::spawn(&fake, dir.path(), STUBBORN);
+    let (_conn, hello) = fake.welcomed(2).await;
+    assert!(
+        tree.iter().all(|pid| !alive(pid)),
+        "nothing of before is alive"
+    );
+    assert_eq!(
+        (hello.worker_uid, hello.boot_id),
+        (first.worker_uid, first.boot_id)
+    );
+    assert_ne!(hello.incarnation, first.incarnation);
+    assert_eq!(hello.journal.len(), 1);
+    assert!(matches!(
+        hello.journal[0].state,
+        Some(v1::journaled_attempt::State::RunningDead(_))
+    ));
+    again.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(again.end().await.success());
+}
+
+#[tokio::test]
+async fn sigterm_releases_what_does_not_end_and_exits_with_success() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let worker = Worker::spawn(&fake, dir.path(), "echo $$; sleep 300");
+    let (mut conn, _) = fake.welcomed(1).await;
+    conn.grant(grant("script", 5, "{}")).await;
+    let tree = pids(&dir.path().join("attempts/7.0.5"), 1).await;
+    worker.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(matches!(conn.next().await, Some(ToServer::Draining(_))));
+    let finish = conn.finish().await;
+    assert_eq!(finish.outcome(), v1::Outcome::Released);
+    assert!(!alive(&tree[0]));
+    conn.ack(&finish, v1::Verdict::Accepted).await;
+    assert!(worker.end().await.success());
+}
