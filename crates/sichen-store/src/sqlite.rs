@@ -1,1 +1,381 @@
 //! One machine: SQLite.
+//!
+//! One writer thread owns the writing connection and takes use cases from a bounded queue; each
+//! runs in a savepoint of its own inside a shared transaction, and all are answered after its
+//! commit (group commit: while one commit is being flushed, the next one forms). A few reader
+//! threads serve listings, each from a snapshot.
+//!
+//! # Invariants
+//! - Nothing is answered before it is durable (WAL, `synchronous=FULL`).
+//! - A use case that fails is rolled back alone; its neighbours are committed.
+//! - A call needs no runtime. On disk its answer comes from a thread; in memory it is ready at the
+//!   first poll.
+//! - One process has the data directory ([`directory`]).
+//!
+//! # Repeated operations
+//! A repeated [`Op`] is recorded once and its answer is not kept. What it did before stands guarded
+//! by tokens, versions, marks and unique keys, so it is answered `Exists`, `Conflict`, `Duplicate`,
+//! `NotReady`, … the second time; [`Store::find_op`] tells that it was committed. Where no guard
+//! would tell (registering, stopping, reopening) the recorded operation is the guard: a repeated
+//! registration answers the id of the first one, a repeated stop or retry `Already`.
+//!
+//! # Numbers
+//! Instants are kept in whole microseconds (`ready_at` is rounded up: never early); counts above
+//! 2^63 − 1 are kept as that.
+//!
+//! # Not here
+//! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
+
+mod directory;
+mod duties;
+mod engine;
+mod history;
+mod jobs;
+mod leases;
+mod migrate;
+mod row;
+mod runs;
+mod sessions;
+mod shards;
+#[doc(hidden)]
+pub mod sql;
+mod tx;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Event;
+use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
+    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
+    RunFilter, SaveCheckpoint, ShardFacts, Store,
+};
+
+use crate::clock::Clock;
+use engine::Engine;
+use tx::{Read, Result, Tx};
+
+/// The oldest SQLite that may be used, as its version number: older ones can corrupt a database
+/// whose write-ahead log two connections checkpoint and commit at once.
+pub const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// A store in one SQLite database.
+#[derive(Debug)]
+pub struct SqliteStore {
+    engine: Engine,
+}
+
+impl SqliteStore {
+    /// Opens the store in `dir`, making both if there are none, and starts its threads.
+    ///
+    /// Dropping the store ends them after the queued calls.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if another process has the directory, it is on a network file system,
+    /// SQLite is too old, or the database is of a newer version; [`Error::Corrupt`] if the
+    /// database is not what its migrations say; [`Error::ReadOnly`] if it can't be written.
+    pub fn open(dir: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::on_disk(dir, clock)?,
+        })
+    }
+
+    /// An empty store that lives as long as the value: for tests and simulation. Calls are carried
+    /// out while they are first polled.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_in_memory(clock: Arc<dyn Clock>) -> std::result::Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::in_memory(clock)?,
+        })
+    }
+
+    /// Raises the store's epoch, so that every token granted from now on is above all that a lost
+    /// tail may have given out: to be called once after a restore.
+    ///
+    /// # Errors
+    /// [`Error`] if it was not committed.
+    pub fn raise_epoch(&self) -> Answer<'_, u32> {
+        self.engine.write(None, |tx| tx.raise_epoch())
+    }
+
+    fn read<'a, T: Send + 'static>(
+        &'a self,
+        f: impl FnOnce(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
+        self.engine.read(f)
+    }
+
+    fn write<'a, T: Send + 'static>(
+        &'a self,
+        op: Op,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
+        self.engine.write(Some(op), f)
+    }
+}
+
+impl Store for SqliteStore {
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.engine.now()
+    }
+    fn find_op(&self, op: OpId) -> Answer<'_, bool> {
+        self.read(move |r| r.exists(sql::FIND_OP, [row::blob(op.0)]))
+    }
+
+    fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
+        self.write(op, move |tx| duties::register_node(tx, &address, ttl))
+    }
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+        self.engine
+            .write(None, move |tx| duties::renew_node(tx, node, ttl))
+    }
+    fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        self.write(op, move |tx| duties::claim(tx, node, keys))
+    }
+    fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        self.write(op, move |tx| duties::release(tx, &fences))
+    }
+    fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {
+        self.read(duties::list)
+    }
+
+    fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
+        self.write(op, move |tx| jobs::apply(tx, job))
+    }
+    fn get_job(&self, name: JobName) -> Answer<'_, Option<Job>> {
+        self.read(move |r| r.live_job(&name))
+    }
+    fn get_job_by_uid(&self, uid: JobUid) -> Answer<'_, Option<Job>> {
+        self.read(move |r| Ok(r.job(uid)?.map(|row| row.job)))
+    }
+    fn get_revision(&self, job: JobUid, revision: Revision) -> Answer<'_, Option<String>> {
+        self.read(move |r| {
+            r.one(sql::GET_REVISION, (row::blob(job.0), revision.0), |row| {
+                row.text(0)
+            })
+        })
+    }
+    fn list_jobs(&self, page: Page<JobName>) -> Answer<'_, Vec<Job>> {
+        self.read(move |r| jobs::list(r, &page))
+    }
+    fn set_job_paused(
+        &self,
+        op: Op,
+        paused: bool,
+        closing: Advance,
+        expected_ver: u32,
+    ) -> Answer<'_, ApplyVerdict> {
+        self.write(op, move |tx| {
+            jobs::set_paused(tx, paused, closing, expected_ver)
+        })
+    }
+    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool> {
+        self.write(op, move |tx| jobs::delete(tx, job, expected_ver))
+    }
+    fn list_due_jobs(
+        &self,
+        partitions: Vec<u8>,
+        until: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        self.read(move |r| jobs::list_due(r, &partitions, until, limit))
+    }
+    fn advance_schedules(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        items: Vec<Advance>,
+    ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        self.write(op, move |tx| jobs::advance_all(tx, &fences, items))
+    }
+    fn list_decisions(
+        &self,
+        job: JobUid,
+        from: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Decision>> {
+        self.read(move |r| jobs::list_decisions(r, job, from, limit))
+    }
+
+    fn create_runs(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        runs: Vec<NewRun>,
+    ) -> Answer<'_, Vec<CreateVerdict>> {
+        self.write(op, move |tx| {
+            runs.into_iter()
+                .map(|run| runs::create(tx, &fences, run))
+                .collect()
+        })
+    }
+    fn get_run(&self, run: RunId) -> Answer<'_, Option<(Run, Progress)>> {
+        self.read(move |r| {
+            let Some(run) = r.run_row(run)? else {
+                return Ok(None);
+            };
+            let sum = r.progress(run.id)?;
+            Ok(Some((run, sum)))
+        })
+    }
+    fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {
+        self.read(move |r| Ok(r.run_of(job, &occasion.key())?.map(|(id, _)| id)))
+    }
+    fn list_runs(&self, filter: RunFilter, page: Page<RunId>) -> Answer<'_, Vec<Run>> {
+        self.read(move |r| runs::list(r, &filter, &page))
+    }
+    fn request_stop(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        run: RunId,
+        cause: StopCause,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            runs::request_stop(tx, fence.as_ref(), run, cause)
+        })
+    }
+    fn reopen_run(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        ready_at: Timestamp,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| runs::reopen(tx, run, only, ready_at))
+    }
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>> {
+        self.read(move |r| runs::list_late(r, &partitions, limit))
+    }
+    fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
+        self.write(op, move |tx| runs::settle_complete(tx, &fences, limit))
+    }
+
+    fn list_ready(
+        &self,
+        pool: Name,
+        after: Option<RunId>,
+        runs: u32,
+        per_run: u32,
+    ) -> Answer<'_, Vec<ReadyHead>> {
+        self.read(move |r| leases::list_ready(r, &pool, after, runs, per_run))
+    }
+    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
+        self.read(move |r| leases::next_ready_at(r, &pool))
+    }
+    fn lease_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        grants: Vec<Grant>,
+    ) -> Answer<'_, Vec<GrantVerdict>> {
+        self.write(op, move |tx| leases::lease(tx, &fence, &grants))
+    }
+    fn list_overdue(
+        &self,
+        pool: Name,
+        grace: SignedDuration,
+        limit: u32,
+    ) -> Answer<'_, Vec<Overdue>> {
+        self.read(move |r| leases::list_overdue(r, &pool, grace, limit))
+    }
+    fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        self.write(op, move |tx| leases::reap(tx, &fence, reaps))
+    }
+
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+        self.write(op, move |tx| sessions::register(tx, &register))
+    }
+    fn renew_sessions(
+        &self,
+        sessions: Vec<SessionId>,
+        ttl: SignedDuration,
+    ) -> Answer<'_, Vec<RenewVerdict>> {
+        self.engine.write(None, move |tx| {
+            sessions
+                .into_iter()
+                .map(|id| sessions::renew(tx, id, ttl))
+                .collect()
+        })
+    }
+    fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {
+        self.engine.write(None, move |tx| {
+            tx.run_one(sql::DRAIN_SESSION, [row::int(session.0)])?;
+            Ok(())
+        })
+    }
+    fn end_session(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        session: SessionId,
+        cause: String,
+    ) -> Answer<'_, bool> {
+        self.write(op, move |tx| {
+            sessions::end(tx, fence.as_ref(), session, &cause)
+        })
+    }
+    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<(Session, u32)>> {
+        self.read(move |r| sessions::list(r, pool.as_ref()))
+    }
+    fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>> {
+        self.read(move |r| r.session(session))
+    }
+    fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
+        self.read(move |r| {
+            r.all(sql::LIST_LEASES, [row::int(session.0)], |row| {
+                Ok(row.shard()?.shard)
+            })
+        })
+    }
+    fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        self.read(move |r| shards::get(r, &keys))
+    }
+    fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        self.write(op, move |tx| {
+            items.into_iter().map(|f| shards::finish(tx, f)).collect()
+        })
+    }
+    fn save_checkpoints(
+        &self,
+        op: Op,
+        items: Vec<SaveCheckpoint>,
+    ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        self.write(op, move |tx| {
+            items.iter().map(|c| shards::checkpoint(tx, c)).collect()
+        })
+    }
+
+    fn list_shards(&self, run: RunId, page: Page<i32>) -> Answer<'_, Vec<Shard>> {
+        self.read(move |r| shards::list(r, run, &page))
+    }
+    fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
+        self.read(move |r| history::list_events(r, filter, &page))
+    }
+    fn remove_history(
+        &self,
+        op: Op,
+        fence: Fence,
+        before: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, u32> {
+        self.write(op, move |tx| history::remove(tx, &fence, before, limit))
+    }
+    fn dump(&self) -> Answer<'_, Dump> {
+        self.read(history::dump)
+    }
+}
+
+/// The rows a page may have.
+fn capped<K>(page: &Page<K>) -> u32 {
+    page.limit.min(sichen_core::port::MAX_PAGE)
+}

@@ -1,0 +1,2 @@
+-- list_old_ops: the oldest operations, to be forgotten if their time has come (n rises with time).
+select n, at from op order by n limit ?1

@@ -1,0 +1,144 @@
+//! The data directory: one process at a time, on a disk of this machine.
+//!
+//! # Not here
+//! The database in it ([`super::engine`]).
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{FsType, statfs};
+use sichen_core::port::Error;
+
+/// File systems whose locks and flushes are another machine's business, by their magic number.
+const NETWORK: &[(i64, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9P"),
+    (0x5346_414f, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x7375_7245, "Coda"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+];
+const FUSE: i64 = 0x6573_5546;
+
+/// The right to a data directory, kept until it is dropped or the process ends.
+#[derive(Debug)]
+pub(super) struct DataDirectory {
+    path: PathBuf,
+    /// Locked with `flock`: the system drops it with the process, so none is ever left behind.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Makes `path` if there is none (for this user alone) and takes it.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        let failed = |what: &str, e: std::io::Error| {
+            Error::Unavailable(format!(
+                "can't {what} in data directory {}: {e}",
+                path.display()
+            ))
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|e| failed("make it or look", e))?;
+        check_file_system(path)?;
+        let mut lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("lock"))
+            .map_err(|e| failed("open the lock file", e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Unavailable(format!(
+                    "data directory {} is in use by another server; each needs one of its own",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(e)) => return Err(failed("lock the lock file", e)),
+        }
+        // For people who wonder who has it; the lock itself does not depend on the text.
+        let _ = lock.set_len(0);
+        let _ = writeln!(lock, "{}", std::process::id());
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.path.join("sichen.db")
+    }
+}
+
+fn check_file_system(path: &Path) -> Result<(), Error> {
+    let kind = match statfs(path) {
+        Ok(stat) => stat.filesystem_type(),
+        Err(e) => {
+            return Err(Error::Unavailable(format!(
+                "can't tell the file system of {}: {e}",
+                path.display()
+            )));
+        }
+    };
+    let FsType(magic) = kind;
+    match judge(magic) {
+        Judged::Network(name) => Err(Error::Unavailable(format!(
+            "data directory {} is on {name}, whose locks and flushes can't be relied on; \
+             use a disk of this machine, or PostgreSQL",
+            path.display()
+        ))),
+        Judged::Unsure => {
+            tracing::warn!(
+                path = %path.display(),
+                "the data directory is on FUSE; make sure that it is a disk of this machine"
+            );
+            Ok(())
+        }
+        Judged::Local => Ok(()),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Judged {
+    Local,
+    Unsure,
+    Network(&'static str),
+}
+
+fn judge(magic: i64) -> Judged {
+    // Magic numbers have 32 bits; some systems widen them with their sign.
+    let magic = magic & 0xffff_ffff;
+    if magic == FUSE {
+        return Judged::Unsure;
+    }
+    NETWORK
+        .iter()
+        .find(|(number, _)| *number == magic)
+        .map_or(Judged::Local, |(_, name)| Judged::Network(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_refused_by_their_magic() {
+        assert_eq!(judge(0x6969), Judged::Network("NFS"));
+        assert_eq!(
+            judge(i64::from(0xff53_4d42_u32.cast_signed())),
+            Judged::Network("CIFS")
+        );
+        assert_eq!(judge(FUSE), Judged::Unsure);
+        assert_eq!(judge(0xef53), Judged::Local);
+    }
+}

@@ -1,0 +1,324 @@
+//! What a use case works with: a snapshot to read, and one transaction to write in.
+//!
+//! # Not here
+//! Threads and commits ([`super::engine`], [`super::write`]).
+
+use std::ops::Deref;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, Params};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::ShardState;
+use sichen_core::model::{Job, Progress, Run, Session};
+use sichen_core::name::JobName;
+use sichen_core::port::{Error, Fence, Op};
+
+use super::row::{DutyRow, JobRow, Row, ShardRow, at, blob, int};
+use super::sql;
+
+pub(super) type Result<T> = std::result::Result<T, Error>;
+
+/// What SQLite's error means to the port.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+pub(super) fn fault(e: rusqlite::Error) -> Error {
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(e.to_string()),
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly) => {
+            Error::ReadOnly(e.to_string())
+        }
+        Some(
+            ErrorCode::CannotOpen
+            | ErrorCode::OutOfMemory
+            | ErrorCode::OperationInterrupted
+            | ErrorCode::PermissionDenied,
+        ) => Error::Unavailable(e.to_string()),
+        // The rest are rows or statements that do not fit the schema: nothing a retry would mend.
+        _ => Error::Corrupt(e.to_string()),
+    }
+}
+
+/// Reads from one snapshot.
+pub(super) struct Read<'c> {
+    conn: &'c Connection,
+    /// The store's clock, read when the snapshot was taken (in a transaction: after its lock).
+    pub now: Timestamp,
+}
+
+impl<'c> Read<'c> {
+    pub fn new(conn: &'c Connection, now: Timestamp) -> Self {
+        Self { conn, now }
+    }
+
+    /// The first row, if there is one.
+    pub fn one<T>(
+        &self,
+        statement: &str,
+        params: impl Params,
+        f: impl FnOnce(Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut statement = self.conn.prepare_cached(statement).map_err(fault)?;
+        let mut rows = statement.query(params).map_err(fault)?;
+        match rows.next().map_err(fault)? {
+            Some(row) => f(Row(row)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub fn exists(&self, statement: &str, params: impl Params) -> Result<bool> {
+        Ok(self.one(statement, params, |_| Ok(()))?.is_some())
+    }
+
+    /// Every row.
+    pub fn all<T>(
+        &self,
+        statement: &str,
+        params: impl Params,
+        mut f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.conn.prepare_cached(statement).map_err(fault)?;
+        let mut rows = statement.query(params).map_err(fault)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().map_err(fault)? {
+            all.push(f(Row(row))?);
+        }
+        Ok(all)
+    }
+
+    pub fn count(&self, statement: &str, params: impl Params) -> Result<u32> {
+        Ok(self.one(statement, params, |row| row.u32(0))?.unwrap_or(0))
+    }
+
+    pub fn job(&self, uid: JobUid) -> Result<Option<JobRow>> {
+        self.one(sql::GET_JOB, [blob(uid.0)], |row| row.job())
+    }
+
+    pub fn live_job(&self, name: &JobName) -> Result<Option<Job>> {
+        let params = (name.namespace.as_str(), name.name.as_str());
+        self.one(sql::GET_LIVE_JOB, params, |row| Ok(row.job()?.job))
+    }
+
+    pub fn run_row(&self, id: RunId) -> Result<Option<Run>> {
+        self.one(sql::GET_RUN, [int(id.0)], |row| row.run())
+    }
+
+    /// The run of an occasion and its digest.
+    pub fn run_of(&self, job: JobUid, occasion: &str) -> Result<Option<(RunId, String)>> {
+        self.one(sql::FIND_RUN, (blob(job.0), occasion), |row| {
+            Ok((RunId(row.u64(0)?), row.text(1)?))
+        })
+    }
+
+    pub fn shard(&self, key: ShardKey) -> Result<Option<ShardRow>> {
+        self.one(sql::GET_SHARD, (int(key.run.0), key.no.0), |row| {
+            row.shard()
+        })
+    }
+
+    pub fn session(&self, id: SessionId) -> Result<Option<Session>> {
+        self.one(sql::GET_SESSION, [int(id.0)], |row| row.session())
+    }
+
+    /// Whether a session can hold leases no longer.
+    pub fn session_over(&self, id: SessionId) -> Result<bool> {
+        let session = self.session(id)?;
+        Ok(session.is_none_or(|s| s.ended.is_some() || has_expired(s.expires_at, self.now)))
+    }
+
+    /// The sums of a run's shards' progress; `expected` if any shard knows its own.
+    pub fn progress(&self, run: RunId) -> Result<Progress> {
+        let mut sum = Progress::default();
+        self.all(sql::LIST_PROGRESS, [int(run.0)], |row| {
+            sum.done = sum.done.saturating_add(row.u64(1)?);
+            if let Some(expected) = row.opt_u64(2)? {
+                sum.expected = Some(sum.expected.unwrap_or(0).saturating_add(expected));
+            }
+            if row.shard_state(0)? == ShardState::Running {
+                sum.rate_milli = sum.rate_milli.saturating_add(row.u64(3)?);
+            }
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+
+    /// Whether `fence` is that of the duty's present owner.
+    pub fn is_current(&self, fence: &Fence) -> Result<bool> {
+        let duty = self.duty(&fence.key.text())?;
+        Ok(duty.is_some_and(|d| d.duty.node.is_some() && d.duty.term == fence.term))
+    }
+
+    pub fn duty(&self, key: &str) -> Result<Option<DutyRow>> {
+        self.one(sql::GET_DUTY, [key], |row| row.duty())
+    }
+}
+
+/// The numbers a store hands out; kept in its meta row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counters {
+    pub epoch: u32,
+    pub last_id: u64,
+    pub last_event: u64,
+}
+
+/// One use case in progress, in a savepoint of its own.
+pub(super) struct Tx<'c> {
+    read: Read<'c>,
+    op: Option<Op>,
+    /// Whether this very operation was committed before.
+    pub repeated: bool,
+    /// The duty under which it writes.
+    duty: Option<(String, Term)>,
+    pub counters: Counters,
+}
+
+impl<'c> Deref for Tx<'c> {
+    type Target = Read<'c>;
+    fn deref(&self) -> &Read<'c> {
+        &self.read
+    }
+}
+
+/// What an event says beside its entity and version.
+pub(super) struct Happened<'a> {
+    pub kind: Kind,
+    pub from: &'a str,
+    pub to: &'a str,
+    pub attempt: Option<u32>,
+    pub token: Option<Token>,
+    pub cause: &'a str,
+    pub data: serde_json::Value,
+}
+
+impl<'a> Happened<'a> {
+    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
+        let data = serde_json::Value::Object(serde_json::Map::new());
+        Self {
+            kind,
+            from,
+            to,
+            attempt: None,
+            token: None,
+            cause: "",
+            data,
+        }
+    }
+}
+
+impl<'c> Tx<'c> {
+    /// Begins a use case and records its operation.
+    pub fn begin(read: Read<'c>, op: Option<Op>, counters: Counters) -> Result<Self> {
+        let mut tx = Self {
+            read,
+            op,
+            repeated: false,
+            duty: None,
+            counters,
+        };
+        if let Some(op) = &tx.op {
+            let params = (blob(op.id.0), at(tx.now), op.actor.as_str());
+            tx.repeated = !tx.run_one(sql::INSERT_OP, params)?;
+        }
+        Ok(tx)
+    }
+
+    /// Runs a statement that changes rows; how many.
+    pub fn run(&self, statement: &str, params: impl Params) -> Result<usize> {
+        let mut statement = self.read.conn.prepare_cached(statement).map_err(fault)?;
+        statement.execute(params).map_err(fault)
+    }
+
+    /// Runs a statement whose guard may not hold; whether it did.
+    pub fn run_one(&self, statement: &str, params: impl Params) -> Result<bool> {
+        Ok(self.run(statement, params)? > 0)
+    }
+
+    /// Runs a statement whose guard this transaction has just read.
+    pub fn must(&self, statement: &str, params: impl Params) -> Result<()> {
+        if self.run_one(statement, params)? {
+            return Ok(());
+        }
+        let name = statement
+            .trim_start_matches("-- ")
+            .split(':')
+            .next()
+            .unwrap_or_default();
+        Err(Error::Corrupt(format!(
+            "{name} found its row changed within one transaction"
+        )))
+    }
+
+    /// The id that this repeated operation gave out when it was first committed.
+    pub fn first_result(&self) -> Result<Option<u64>> {
+        match &self.op {
+            Some(op) if self.repeated => {
+                let id = self.one(sql::GET_OP_RESULT, [blob(op.id.0)], |row| row.opt_u64(0))?;
+                Ok(id.flatten())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Keeps the id that this operation gives out, for a repeat.
+    pub fn keep_result(&self, id: u64) -> Result<()> {
+        match &self.op {
+            Some(op) => self.must(sql::KEEP_OP_RESULT, (blob(op.id.0), int(id))),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes under `fence`'s name if it is current.
+    pub fn under(&mut self, fence: &Fence) -> Result<bool> {
+        let current = self.is_current(fence)?;
+        if current {
+            self.duty = Some((fence.key.text(), fence.term));
+        }
+        Ok(current)
+    }
+
+    pub fn next_id(&mut self) -> u64 {
+        self.counters.last_id += 1;
+        self.counters.last_id
+    }
+
+    pub fn raise_epoch(&mut self) -> Result<u32> {
+        let epoch = self.counters.epoch.saturating_add(1);
+        self.must(sql::RAISE_EPOCH, [epoch])?;
+        self.counters.epoch = epoch;
+        Ok(epoch)
+    }
+
+    pub fn event(&mut self, entity: &Entity, ver: u32, h: &Happened<'_>) -> Result<()> {
+        self.counters.last_event += 1;
+        let run = match entity {
+            Entity::Run(id) => Some(int(id.0)),
+            Entity::Shard(key) => Some(int(key.run.0)),
+            Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+        };
+        let (op, actor) = match &self.op {
+            Some(op) => (op.id.0, op.actor.as_str()),
+            None => (uuid::Uuid::nil(), ""),
+        };
+        let duty = self.duty.as_ref();
+        let params = rusqlite::params![
+            int(self.counters.last_event),
+            entity.kind(),
+            entity.id(),
+            run,
+            ver,
+            at(self.now),
+            blob(op),
+            actor,
+            duty.map(|(key, _)| key.as_str()),
+            duty.map(|(_, term)| int(term.0)),
+            h.kind.word(),
+            h.from,
+            h.to,
+            h.attempt,
+            h.token.map(|t| int(t.0)),
+            h.cause,
+            h.data.to_string(),
+        ];
+        self.must(sql::INSERT_EVENT, params)
+    }
+}

@@ -1,0 +1,208 @@
+//! The writing connection: use cases in savepoints, many to one commit.
+//!
+//! # Invariants
+//! - `BEGIN IMMEDIATE` always: the lock is there before the clock is read or a row is looked at.
+//! - The clock's mark and the counters are committed with what was written by them.
+//!
+//! # Not here
+//! The thread and its queue ([`super::engine`]).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use sichen_core::ids::OpId;
+use sichen_core::port::{Error, Op};
+
+use super::tx::{Counters, Read, Result, Tx, fault};
+use super::{row, sql};
+use crate::clock::{Clock, Mark};
+
+/// How a commit failed, for each use case in it to answer.
+#[derive(Clone, Debug)]
+pub(super) enum Failed {
+    /// Nothing of the group was written.
+    Undone(String),
+    /// The flush failed: what a later start will find is not known.
+    Unknown(String),
+    /// Another writer was in the way.
+    Busy(String),
+}
+
+impl Failed {
+    /// What the caller of a use case is told.
+    pub fn error(&self, op: Option<OpId>) -> Error {
+        match (self, op) {
+            (Failed::Unknown(reason), Some(op)) => Error::Unknown {
+                op,
+                reason: reason.clone(),
+            },
+            (Failed::Unknown(reason) | Failed::Undone(reason), _) => {
+                Error::ReadOnly(reason.clone())
+            }
+            (Failed::Busy(reason), _) => Error::Busy(reason.clone()),
+        }
+    }
+}
+
+pub(super) struct Writer {
+    conn: Connection,
+    clock: Arc<dyn Clock>,
+    mark: Arc<Mark>,
+    counters: Counters,
+    /// What the meta row has by the last commit.
+    saved: (Counters, Timestamp),
+}
+
+impl Writer {
+    /// Takes a migrated connection.
+    pub fn new(conn: Connection, clock: Arc<dyn Clock>) -> Result<(Self, Arc<Mark>)> {
+        let (counters, mark) = load(&conn)?;
+        let shared = Arc::new(Mark::new(mark));
+        let writer = Self {
+            conn,
+            clock,
+            mark: Arc::clone(&shared),
+            counters,
+            saved: (counters, mark),
+        };
+        Ok((writer, shared))
+    }
+
+    pub fn begin(&mut self) -> std::result::Result<(), Failed> {
+        self.conn
+            .execute_batch("begin immediate")
+            .map_err(|e| classify(fault(e)))
+    }
+
+    /// Runs a use case inside the open transaction; if it fails, it alone is rolled back.
+    pub fn run<T>(
+        &mut self,
+        op: Option<Op>,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let savepoint = |sql: &str| {
+            let mut statement = self.conn.prepare_cached(sql).map_err(fault)?;
+            statement.execute([]).map_err(fault)
+        };
+        savepoint("savepoint use_case")?;
+        let now = self.mark.read(&*self.clock);
+        let counters = self.counters;
+        let conn = &self.conn;
+        // A panic is a bug in one use case; it must not take the others' store away.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut tx = Tx::begin(Read::new(conn, now), op, counters)?;
+            let answer = f(&mut tx)?;
+            Ok((answer, tx.counters))
+        }));
+        let ran = ran.unwrap_or_else(|_| {
+            Err(Error::Corrupt(
+                "a use case broke off in a panic; nothing of it was written".into(),
+            ))
+        });
+        match ran {
+            Ok((answer, counters)) => {
+                savepoint("release use_case")?;
+                self.counters = counters;
+                Ok(answer)
+            }
+            Err(e) => {
+                if !self.conn.is_autocommit() {
+                    savepoint("rollback to use_case")?;
+                    savepoint("release use_case")?;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Whether SQLite has rolled the whole transaction back by itself (a full disk, an I/O error).
+    pub fn is_undone(&self) -> bool {
+        self.conn.is_autocommit()
+    }
+
+    pub fn commit(&mut self) -> std::result::Result<(), Failed> {
+        let done = self.try_commit();
+        if done.is_err() {
+            if !self.conn.is_autocommit() {
+                let _ = self.conn.execute_batch("rollback");
+            }
+            if let Ok((counters, mark)) = load(&self.conn) {
+                self.counters = counters;
+                self.saved = (counters, mark);
+            } else {
+                self.counters = self.saved.0;
+            }
+        }
+        done
+    }
+
+    fn try_commit(&mut self) -> std::result::Result<(), Failed> {
+        if self.is_undone() {
+            return Err(Failed::Undone(
+                "the transaction was rolled back by SQLite".into(),
+            ));
+        }
+        let mark = self.mark.read(&*self.clock);
+        if (self.counters, mark) != self.saved {
+            let Counters {
+                last_id,
+                last_event,
+                ..
+            } = self.counters;
+            let params = (row::at(mark), row::int(last_id), row::int(last_event));
+            let mut update = self
+                .conn
+                .prepare_cached(sql::UPDATE_META)
+                .map_err(|e| classify(fault(e)))?;
+            update.execute(params).map_err(|e| classify(fault(e)))?;
+        }
+        self.conn.execute_batch("commit").map_err(|e| {
+            let flush = e.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure);
+            let reason = e.to_string();
+            if flush {
+                Failed::Unknown(reason)
+            } else {
+                classify(fault(e))
+            }
+        })?;
+        self.saved = (self.counters, mark);
+        Ok(())
+    }
+
+    /// Reads outside of any transaction of its own (the in-memory store has one connection).
+    pub fn read<T>(&mut self, f: impl FnOnce(&Read<'_>) -> Result<T>) -> Result<T> {
+        f(&Read::new(&self.conn, self.mark.read(&*self.clock)))
+    }
+
+    /// Shrinks the write-ahead log while nobody waits.
+    pub fn tidy(&mut self) {
+        let done = self
+            .conn
+            .query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
+        if let Err(e) = done {
+            tracing::debug!(error = %e, "the write-ahead log was not truncated");
+        }
+    }
+}
+
+fn classify(e: Error) -> Failed {
+    match e {
+        Error::Busy(reason) => Failed::Busy(reason),
+        other => Failed::Undone(other.to_string()),
+    }
+}
+
+fn load(conn: &Connection) -> Result<(Counters, Timestamp)> {
+    let read = Read::new(conn, Timestamp::UNIX_EPOCH);
+    let meta = read.one(sql::GET_META, [], |row| {
+        let counters = Counters {
+            epoch: row.u32(0)?,
+            last_id: row.u64(2)?,
+            last_event: row.u64(3)?,
+        };
+        Ok((counters, row.at(1)?))
+    })?;
+    meta.ok_or_else(|| Error::Corrupt("the meta row is missing".into()))
+}

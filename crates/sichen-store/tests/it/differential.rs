@@ -1,0 +1,824 @@
+//! One seeded stream of calls, driven into the memory store and into SQLite: the same answers, the
+//! same rows, the same events.
+
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::ids::{
+    JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
+};
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::shard::{Ending, Transition};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::model::{
+    Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, WorkerIdentity,
+    partition_of,
+};
+use sichen_core::name::JobName;
+use sichen_core::port::{
+    Advance, ApplyJob, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap, Register,
+    RunFilter, SaveCheckpoint, Store,
+};
+use sichen_store::clock::ManualClock;
+use sichen_store::memory::MemoryStore;
+use sichen_store::sqlite::SqliteStore;
+use uuid::Uuid;
+
+use crate::bench::{TTL, at, decide, name, terms};
+use crate::fold;
+
+const SEQUENCES: u64 = 200;
+const CALLS: u64 = 50;
+
+#[test]
+fn memory_and_sqlite_give_the_same_answers_rows_and_events() {
+    let mut seen = Seen::default();
+    for seed in 0..SEQUENCES {
+        let mut pair = Pair::new(seed);
+        for _ in 0..CALLS {
+            pair.step();
+        }
+        pair.compare();
+        seen.add(&pair.memory_dump());
+    }
+    seen.check();
+}
+
+/// What the streams must have met, or they compare nothing.
+#[derive(Debug, Default)]
+struct Seen(std::collections::BTreeMap<&'static str, usize>);
+
+impl Seen {
+    fn add(&mut self, dump: &Dump) {
+        for event in &dump.events {
+            *self.0.entry(event.kind.word()).or_default() += 1;
+        }
+    }
+
+    fn check(&self) {
+        for kind in sichen_core::event::Kind::ALL {
+            assert!(
+                self.0.contains_key(kind.word()),
+                "no {kind} in any stream: {self:?}"
+            );
+        }
+    }
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) % sides.max(1) as u64) as usize
+    }
+    fn once_in(&mut self, n: usize) -> bool {
+        self.roll(n) == 0
+    }
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        if of.is_empty() {
+            None
+        } else {
+            Some(&of[self.roll(of.len())])
+        }
+    }
+}
+
+struct Pair {
+    seed: u64,
+    dice: Dice,
+    clock: Arc<ManualClock>,
+    memory: MemoryStore,
+    sqlite: SqliteStore,
+    ops: u64,
+    nodes: Vec<NodeId>,
+    fences: Vec<Fence>,
+    log: Vec<String>,
+}
+
+/// Makes the same call of both and compares the answers. Arguments are evaluated more than once.
+macro_rules! both {
+    ($pair:ident, $method:ident($($arg:expr),*)) => {{
+        let call = format!("{}{:?}", stringify!($method), ($(&$arg,)*));
+        let a = block_on($pair.memory.$method($($arg.clone()),*));
+        let b = block_on($pair.sqlite.$method($($arg.clone()),*));
+        $pair.log.push(format!("{call} = {a:?}"));
+        let (left, right) = (format!("{a:?}"), format!("{b:?}"));
+        assert!(
+            left == right,
+            "seed {}: {call}\nmemory: {left}\nsqlite: {right}\nafter:\n{}",
+            $pair.seed,
+            $pair.log.join("\n"),
+        );
+        a
+    }};
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new(at(0)));
+        let memory = MemoryStore::new(Arc::clone(&clock) as _);
+        let sqlite = SqliteStore::open_in_memory(Arc::clone(&clock) as _).expect("it opens");
+        Self {
+            seed,
+            dice: Dice(seed),
+            clock,
+            memory,
+            sqlite,
+            ops: seed * 1_000_000,
+            nodes: Vec::new(),
+            fences: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    fn memory_dump(&self) -> Dump {
+        block_on(self.memory.dump()).expect("it works")
+    }
+
+    fn compare(&self) {
+        let (a, b) = (
+            self.memory_dump(),
+            block_on(self.sqlite.dump()).expect("it works"),
+        );
+        let context = || format!("seed {} after:\n{}", self.seed, self.log.join("\n"));
+        assert_eq!(a.jobs, b.jobs, "{}", context());
+        assert_eq!(a.runs, b.runs, "{}", context());
+        assert_eq!(a.shards, b.shards, "{}", context());
+        assert_eq!(a.sessions, b.sessions, "{}", context());
+        assert_eq!(a.duties, b.duties, "{}", context());
+        assert_eq!(a.decisions, b.decisions, "{}", context());
+        for (x, y) in a.events.iter().zip(&b.events) {
+            assert_eq!(x, y, "{}", context());
+        }
+        assert_eq!(a.events.len(), b.events.len(), "{}", context());
+        fold::check(&a);
+    }
+
+    fn op(&mut self) -> Op {
+        self.ops += 1;
+        Op {
+            id: OpId(Uuid::from_u128(u128::from(self.ops))),
+            actor: "stream".to_owned(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        block_on(self.memory.now()).expect("it works")
+    }
+
+    fn fence(&mut self, key: &DutyKey) -> Fence {
+        let of_key: Vec<Fence> = self
+            .fences
+            .iter()
+            .filter(|f| f.key == *key)
+            .cloned()
+            .collect();
+        let newest = of_key.iter().max_by_key(|f| f.term).cloned();
+        match newest {
+            Some(fence) if !self.dice.once_in(12) => fence,
+            _ => of_key.first().cloned().unwrap_or(Fence {
+                key: key.clone(),
+                term: Term(1),
+            }),
+        }
+    }
+
+    fn pool(&mut self) -> DutyKey {
+        let other = self.dice.once_in(8);
+        DutyKey::Pool(name(if other { "other" } else { "default" }))
+    }
+
+    fn step(&mut self) {
+        // Whoever reads the clock raises its mark, so both read it alike.
+        both!(self, now()).expect("it works");
+        let dump = self.memory_dump();
+        match self.dice.roll(24) {
+            0 => self.move_clock(),
+            1 | 2 => self.duties(&dump),
+            3 | 4 => self.apply(&dump),
+            5 => self.pause_or_delete(&dump),
+            6 | 7 => self.advance(&dump),
+            8 | 9 => self.create(&dump),
+            10 => self.stop_or_reopen(&dump),
+            11 => self.register(),
+            12 => self.sessions(&dump),
+            13 | 14 | 15 => self.lease(&dump),
+            16 | 17 | 18 => self.finish(&dump),
+            19 => self.checkpoint(&dump),
+            20 => self.reap(&dump),
+            21 => self.janitor(&dump),
+            _ => self.look(&dump),
+        }
+    }
+
+    fn move_clock(&mut self) {
+        let seconds = match self.dice.roll(6) {
+            0 => -5,
+            1 => 0,
+            2 => 40,
+            n => n as i64 * 2,
+        };
+        self.log.push(format!("clock {seconds:+} s"));
+        self.clock.advance(SignedDuration::from_secs(seconds));
+        both!(self, now()).expect("it works");
+    }
+
+    fn duties(&mut self, dump: &Dump) {
+        let op = self.op();
+        if self.nodes.is_empty() || self.dice.once_in(6) {
+            let ttl = SignedDuration::from_secs(if self.dice.once_in(2) { 5 } else { 3_600 });
+            self.nodes
+                .push(both!(self, register_node(op, "here".to_owned(), ttl)).expect("node"));
+        }
+        let node = *self.dice.pick(&self.nodes).expect("there is one");
+        if self.dice.once_in(5) {
+            both!(self, renew_node(node, TTL)).expect("renewed");
+        }
+        if self.dice.once_in(5) && !self.fences.is_empty() {
+            let fence = self.dice.pick(&self.fences).expect("there is one").clone();
+            let op = self.op();
+            let fences = vec![fence];
+            both!(self, release_duties(op, fences)).expect("released");
+        }
+        let mut keys = vec![
+            self.pool(),
+            DutyKey::Pool(name("default")),
+            DutyKey::Janitor,
+        ];
+        keys.extend(
+            dump.jobs
+                .iter()
+                .map(|j| DutyKey::Trigger(partition_of(j.uid))),
+        );
+        let op = self.op();
+        let owned = both!(self, claim_duties(op, node, keys)).expect("claimed");
+        self.fences.extend(owned);
+        both!(self, list_members()).expect("listed");
+    }
+
+    fn apply(&mut self, dump: &Dump) {
+        let text = ["a", "b", "c"][self.dice.roll(3)];
+        let job_name = JobName {
+            namespace: name("default"),
+            name: name(text),
+        };
+        let existing = block_on(self.memory.get_job(job_name.clone())).expect("it works");
+        let op = self.op();
+        let version = self.dice.roll(3);
+        let expected_ver = match (&existing, self.dice.roll(8)) {
+            (_, 0) => Some(1),
+            (_, 1) => None,
+            (job, _) => job.as_ref().map(|job| job.ver),
+        };
+        let closing = existing
+            .filter(|_| !self.dice.once_in(3))
+            .map(|job| self.step_of(&job, dump));
+        let apply = ApplyJob {
+            name: job_name,
+            new_uid: JobUid(Uuid::from_u128(u128::from(self.ops) << 64)),
+            expected_ver,
+            document: format!("{{\"v\":{version}}}"),
+            high_water: self.now(),
+            next_due: Some(self.now() + SignedDuration::from_secs(10)),
+            closing,
+        };
+        both!(self, apply_job(op, apply)).expect("applied");
+    }
+
+    /// A step of a job's schedule that mostly fits.
+    fn step_of(&mut self, job: &Job, dump: &Dump) -> Advance {
+        let to = job.high_water + SignedDuration::from_secs(self.dice.roll(20) as i64);
+        let planned = |rerun| Occasion::Planned { at: to, rerun };
+        let runs = (0..self.dice.roll(3) as u32)
+            .map(|rerun| {
+                let shards = self.descriptors();
+                self.new_run(job, planned(rerun), shards, dump)
+            })
+            .collect();
+        let reason = ["overlap", "deadline", "paused"][self.dice.roll(3)];
+        let decisions = (0..self.dice.roll(2))
+            .map(|_| Decision {
+                from: job.high_water,
+                to,
+                count: 3,
+                reason: reason.to_owned(),
+                reference: String::new(),
+            })
+            .collect();
+        let wrong = self.dice.once_in(10);
+        Advance {
+            job: job.uid,
+            revision: if wrong { Revision(99) } else { job.revision },
+            from: job.high_water,
+            to,
+            next_due: (!self.dice.once_in(4)).then(|| to + SignedDuration::from_secs(30)),
+            active_runs: self.dice.once_in(3).then_some(job.active_runs),
+            runs,
+            decisions,
+        }
+    }
+
+    fn pause_or_delete(&mut self, dump: &Dump) {
+        let Some(job) = self.dice.pick(&dump.jobs).cloned() else {
+            return;
+        };
+        let ver = if self.dice.once_in(8) {
+            job.ver + 1
+        } else {
+            job.ver
+        };
+        let op = self.op();
+        if self.dice.once_in(4) {
+            both!(self, delete_job(op, job.uid, ver)).expect("deleted");
+        } else {
+            let closing = self.step_of(&job, dump);
+            let paused = self.dice.once_in(2);
+            both!(self, set_job_paused(op, paused, closing, ver)).expect("paused");
+        }
+    }
+
+    fn advance(&mut self, dump: &Dump) {
+        let mut fences = Vec::new();
+        let mut items = Vec::new();
+        for job in &dump.jobs {
+            if self.dice.once_in(3) {
+                continue;
+            }
+            items.push(self.step_of(job, dump));
+            if !self.dice.once_in(10) {
+                fences.push(self.fence(&DutyKey::Trigger(partition_of(job.uid))));
+            }
+        }
+        let op = self.op();
+        both!(self, advance_schedules(op, fences, items)).expect("advanced");
+    }
+
+    fn descriptors(&mut self) -> Vec<Descriptor> {
+        match self.dice.roll(6) {
+            0 => vec![],
+            1 => vec![Descriptor::Index; 5],
+            2 => vec![Descriptor::Plan {
+                data_source: "db".into(),
+                sql: "select 1".into(),
+            }],
+            3 => vec![
+                Descriptor::Range { from: -5, to: 5 },
+                Descriptor::Item("x".into()),
+            ],
+            _ => vec![Descriptor::Whole],
+        }
+    }
+
+    fn new_run(
+        &mut self,
+        job: &Job,
+        occasion: Occasion,
+        shards: Vec<Descriptor>,
+        dump: &Dump,
+    ) -> NewRun {
+        let now = self.now();
+        let mut terms = terms();
+        if let DutyKey::Pool(pool) = self.pool() {
+            terms.pool = pool;
+        }
+        terms.priority = self.dice.roll(3) as i32 - 1;
+        terms.parallelism = 1 + self.dice.roll(4) as u32;
+        terms.counts_must_match = self.dice.once_in(4);
+        terms.deadline = self
+            .dice
+            .once_in(4)
+            .then(|| now + SignedDuration::from_secs(30));
+        let born = self.dice.once_in(3);
+        NewRun {
+            job: job.uid,
+            occasion,
+            revision: job.revision,
+            period: self.dice.once_in(2).then_some(Period {
+                start: at(0),
+                end: now,
+            }),
+            terms,
+            shards,
+            ready_at: now + SignedDuration::from_secs(self.dice.roll(3) as i64),
+            digest: ["x", "y"][self.dice.roll(6) / 5].to_owned(),
+            born_leased: self
+                .dice
+                .pick(&dump.sessions)
+                .filter(|_| born)
+                .map(|s| s.id),
+            attempt_timeout: self
+                .dice
+                .once_in(2)
+                .then_some(SignedDuration::from_secs(20)),
+        }
+    }
+
+    fn create(&mut self, dump: &Dump) {
+        let mut runs = Vec::new();
+        for _ in 0..=self.dice.roll(4) {
+            let Some(job) = self.dice.pick(&dump.jobs).cloned() else {
+                return;
+            };
+            let key = format!("key {}", self.dice.roll(12));
+            let shards = self.descriptors();
+            runs.push(self.new_run(&job, Occasion::Manual { key }, shards, dump));
+        }
+        let fences = vec![self.fence(&DutyKey::Pool(name("default")))];
+        let op = self.op();
+        both!(self, create_runs(op, fences, runs)).expect("created");
+    }
+
+    fn any_run(&mut self, dump: &Dump) -> RunId {
+        let run = self.dice.pick(&dump.runs).map(|run| run.id);
+        run.filter(|_| !self.dice.once_in(20))
+            .unwrap_or(RunId(987_654))
+    }
+
+    fn stop_or_reopen(&mut self, dump: &Dump) {
+        let id = self.any_run(dump);
+        let op = self.op();
+        if self.dice.once_in(2) {
+            let closed = dump
+                .runs
+                .iter()
+                .filter(|r| r.state.is_closed())
+                .map(|r| r.id)
+                .collect::<Vec<_>>();
+            let id = self.dice.pick(&closed).copied().unwrap_or(id);
+            let only = self.dice.once_in(3).then(|| vec![ShardKey::new(id, 0)]);
+            let ready_at = self.now();
+            both!(self, reopen_run(op, id, only, ready_at)).expect("answered");
+        } else {
+            let cause = StopCause::ALL[self.dice.roll(3)];
+            let job = dump.runs.iter().find(|r| r.id == id).map(|r| r.job);
+            let fence = job
+                .filter(|_| self.dice.once_in(2))
+                .map(|job| self.fence(&DutyKey::Trigger(partition_of(job))));
+            both!(self, request_stop(op, fence, id, cause)).expect("answered");
+        }
+    }
+
+    fn register(&mut self) {
+        let n = self.dice.roll(4);
+        let DutyKey::Pool(pool) = self.pool() else {
+            return;
+        };
+        let register = Register {
+            worker: WorkerIdentity {
+                name: name(["w0", "w1", "w2", "w2"][n]),
+                uid: format!("uid {n}"),
+                boot_id: format!("boot {}", self.dice.roll(6) / 5),
+                incarnation: format!("start {}", self.ops),
+            },
+            pool,
+            slots: 1 + self.dice.roll(4) as u32,
+            handlers: vec!["work".to_owned(), "\"odd\"".to_owned()],
+            ttl: TTL,
+            old_trees_dead: self.dice.once_in(2),
+        };
+        let op = self.op();
+        both!(self, register_session(op, register)).expect("registered");
+    }
+
+    fn any_session(&mut self, dump: &Dump) -> SessionId {
+        let live: Vec<_> = dump
+            .sessions
+            .iter()
+            .filter(|s| s.ended.is_none())
+            .map(|s| s.id)
+            .collect();
+        if self.dice.once_in(15) {
+            return dump.sessions.first().map_or(SessionId(987_654), |s| s.id);
+        }
+        self.dice.pick(&live).copied().unwrap_or(SessionId(987_655))
+    }
+
+    fn sessions(&mut self, dump: &Dump) {
+        let sessions: Vec<SessionId> = (0..3).map(|_| self.any_session(dump)).collect();
+        both!(self, renew_sessions(sessions, TTL)).expect("renewed");
+        let session = self.any_session(dump);
+        if self.dice.once_in(8) {
+            both!(self, drain_session(session)).expect("drained");
+        }
+        if self.dice.once_in(3) {
+            let fence =
+                (!self.dice.once_in(3)).then(|| self.fence(&DutyKey::Pool(name("default"))));
+            let cause = if fence.is_some() {
+                "expired"
+            } else {
+                "drained"
+            }
+            .to_owned();
+            let op = self.op();
+            both!(self, end_session(op, fence, session, cause)).expect("ended");
+        }
+    }
+
+    fn lease(&mut self, dump: &Dump) {
+        let DutyKey::Pool(pool) = self.pool() else {
+            return;
+        };
+        let fence = self.fence(&DutyKey::Pool(pool.clone()));
+        let ready = both!(self, list_ready(pool, None::<RunId>, 5, 3)).expect("listed");
+        let mut keys: Vec<(ShardKey, Token)> = ready.into_iter().flat_map(|h| h.shards).collect();
+        if let Some(shard) = self.dice.pick(&dump.shards) {
+            keys.push((shard.key, shard.token));
+        }
+        if self.dice.once_in(6) {
+            keys.push((ShardKey::new(RunId(987_654), 0), Token(0)));
+        }
+        let grants: Vec<Grant> = keys
+            .into_iter()
+            .map(|(key, token)| Grant {
+                key,
+                token: if self.dice.once_in(15) {
+                    Token(token.0 + 1)
+                } else {
+                    token
+                },
+                session: self.any_session(dump),
+                attempt_timeout: self
+                    .dice
+                    .once_in(2)
+                    .then_some(SignedDuration::from_secs(20)),
+            })
+            .collect();
+        let op = self.op();
+        both!(self, lease_shards(op, fence, grants)).expect("leased");
+    }
+
+    fn transition(&mut self, dump: &Dump, shard: &Shard, now: Timestamp) -> Transition {
+        const ENDINGS: [Ending; 8] = [
+            Ending::Succeeded,
+            Ending::Succeeded,
+            Ending::Succeeded,
+            Ending::Failed,
+            Ending::FailedForGood,
+            Ending::FailedRun,
+            Ending::TimedOut,
+            Ending::Released,
+        ];
+        let stop = dump
+            .runs
+            .iter()
+            .find(|r| r.id == shard.key.run)
+            .and_then(|r| r.stop);
+        // Sometimes decided before the stop was seen.
+        let stop = stop
+            .map(|(cause, _)| cause)
+            .filter(|_| !self.dice.once_in(4));
+        let ending = ENDINGS[self.dice.roll(8)];
+        decide(shard, stop, ending, now).unwrap_or(Transition::SUCCESS)
+    }
+
+    fn finish(&mut self, dump: &Dump) {
+        let now = self.now();
+        let running = |s: &&Shard| s.state == ShardState::Running;
+        let mut shards: Vec<Shard> = dump.shards.iter().filter(running).cloned().collect();
+        shards.truncate(4);
+        shards.extend(self.dice.pick(&dump.shards).cloned());
+        let items: Vec<Finish> = shards
+            .into_iter()
+            .map(|shard| {
+                let transition = self.transition(dump, &shard, now);
+                let token = match self.dice.roll(15) {
+                    0 => Token(shard.token.0.saturating_sub(1)),
+                    1 => Token(shard.token.0 + 1),
+                    _ => shard.token,
+                };
+                let expand = matches!(shard.descriptor, Descriptor::Plan { .. })
+                    .then(|| vec![Descriptor::Index; self.dice.roll(3)]);
+                let failed = transition.to != ShardState::Succeeded;
+                Finish {
+                    key: shard.key,
+                    token,
+                    transition,
+                    digest: ["p", "q"][self.dice.roll(6) / 5].to_owned(),
+                    progress: self.dice.once_in(2).then(|| self.progress()),
+                    failure: failed.then(|| Failure {
+                        code: "exit:1".into(),
+                        message: "no".into(),
+                    }),
+                    expand,
+                }
+            })
+            .collect();
+        let op = self.op();
+        both!(self, finish_attempts(op, items)).expect("finished");
+        // The same reports again: nothing more may happen.
+        if self.dice.once_in(3) {
+            both!(self, finish_attempts(op, items)).expect("finished");
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        Progress {
+            done: self.dice.roll(5) as u64,
+            expected: (!self.dice.once_in(3)).then_some(self.dice.roll(5) as u64),
+            rate_milli: self.dice.roll(9_000) as u64,
+            waiting_on: ["", "mysql-main"][self.dice.roll(2)].to_owned(),
+        }
+    }
+
+    fn checkpoint(&mut self, dump: &Dump) {
+        let mut items = Vec::new();
+        for shard in dump
+            .shards
+            .iter()
+            .filter(|s| s.state == ShardState::Running)
+        {
+            let seq = shard.checkpoint.seq + self.dice.roll(3) as u64;
+            items.push(SaveCheckpoint {
+                key: shard.key,
+                token: if self.dice.once_in(9) {
+                    Token(0)
+                } else {
+                    shard.token
+                },
+                session: shard
+                    .session
+                    .filter(|_| !self.dice.once_in(9))
+                    .unwrap_or(SessionId(1)),
+                checkpoint: (!self.dice.once_in(4)).then(|| Checkpoint {
+                    seq,
+                    position: format!("\"row\" {seq}"),
+                }),
+                progress: self.progress(),
+            });
+        }
+        items.truncate(6);
+        let op = self.op();
+        both!(self, save_checkpoints(op, items)).expect("saved");
+    }
+
+    fn reap(&mut self, dump: &Dump) {
+        let now = self.now();
+        let DutyKey::Pool(pool) = self.pool() else {
+            return;
+        };
+        let grace = SignedDuration::from_secs(2);
+        let overdue = both!(self, list_overdue(pool, grace, 1_000)).expect("listed");
+        let fence = self.fence(&DutyKey::Pool(pool));
+        let mut reaps: Vec<Reap> = Vec::new();
+        let extra = self.dice.pick(&dump.shards).cloned();
+        for shard in overdue.into_iter().map(|o| o.shard).chain(extra) {
+            let ending = if self.dice.once_in(4) {
+                Ending::TimedOut
+            } else {
+                Ending::Lost
+            };
+            let stop = dump
+                .runs
+                .iter()
+                .find(|r| r.id == shard.key.run)
+                .and_then(|r| r.stop);
+            let stop = stop.map(|(cause, _)| cause);
+            reaps.push(Reap {
+                key: shard.key,
+                token: shard.token,
+                transition: decide(&shard, stop, ending, now).unwrap_or(Transition::SUCCESS),
+                failure: Failure {
+                    code: "session_expired".into(),
+                    message: String::new(),
+                },
+                only_if_session_over: !self.dice.once_in(4),
+            });
+        }
+        let op = self.op();
+        both!(self, reap_shards(op, fence, reaps)).expect("reaped");
+    }
+
+    fn janitor(&mut self, dump: &Dump) {
+        let partitions: Vec<u8> = (0..64).filter(|_| !self.dice.once_in(8)).collect();
+        both!(self, list_late_runs(partitions, 100)).expect("listed");
+        let fences: Vec<Fence> = dump
+            .jobs
+            .iter()
+            .map(|j| self.fence(&DutyKey::Trigger(partition_of(j.uid))))
+            .collect();
+        let op = self.op();
+        both!(self, settle_runs(op, fences, 100)).expect("settled");
+        if self.dice.once_in(3) {
+            let fence = self.fence(&DutyKey::Janitor);
+            let before = self.now() - SignedDuration::from_secs(30);
+            let op = self.op();
+            // An old term is an error here, the same in both; but memory remembers the operation
+            // all the same, so nobody asks for it.
+            if both!(self, remove_history(op, fence, before, 1_000)).is_err() {
+                self.ops += 3;
+            }
+        }
+    }
+
+    fn look(&mut self, dump: &Dump) {
+        let run = self.any_run(dump);
+        let page = Page {
+            after: None::<RunId>,
+            limit: 1 + self.dice.roll(4) as u32,
+        };
+        match self.dice.roll(14) {
+            0 => drop(both!(self, get_run(run))),
+            1 => {
+                let filter = RunFilter {
+                    job: dump
+                        .jobs
+                        .first()
+                        .filter(|_| self.dice.once_in(2))
+                        .map(|j| j.uid),
+                    state: self
+                        .dice
+                        .pick(RunState::ALL)
+                        .copied()
+                        .filter(|_| self.dice.once_in(2)),
+                };
+                let after = self.dice.once_in(2).then_some(run);
+                let page = Page { after, ..page };
+                drop(both!(self, list_runs(filter, page)));
+            }
+            2 => {
+                let filter = EventFilter {
+                    run: self.dice.once_in(2).then_some(run),
+                    shard: self.dice.once_in(3).then(|| ShardKey::new(run, 0)),
+                };
+                let page = Page {
+                    after: Some(self.dice.roll(50) as u64),
+                    limit: page.limit,
+                };
+                drop(both!(self, list_events(filter, page)));
+            }
+            3 => {
+                let DutyKey::Pool(pool) = self.pool() else {
+                    return;
+                };
+                drop(both!(self, list_ready(pool, Some(run), page.limit, 2)));
+                drop(both!(self, next_ready_at(pool)));
+            }
+            4 => drop(both!(self, list_sessions(Some(name("default"))))),
+            5 => drop(both!(self, list_sessions(None::<sichen_core::name::Name>))),
+            6 => {
+                let session = self.any_session(dump);
+                drop(both!(self, list_leases(session)));
+                drop(both!(self, get_session(session)));
+            }
+            7 => {
+                let keys = vec![
+                    ShardKey::new(run, 0),
+                    ShardKey::new(run, 1),
+                    ShardKey::new(run, -1),
+                ];
+                drop(both!(self, get_shards(keys)));
+            }
+            8 => {
+                let page = Page {
+                    after: self.dice.once_in(2).then_some(0),
+                    limit: page.limit,
+                };
+                drop(both!(self, list_shards(run, page)));
+            }
+            9 => {
+                let Some(run) = dump.runs.first() else { return };
+                drop(both!(self, find_run(run.job, run.occasion)));
+            }
+            10 => {
+                let op = OpId(Uuid::from_u128(u128::from(
+                    self.ops - self.dice.roll(3) as u64,
+                )));
+                drop(both!(self, find_op(op)));
+            }
+            11 => {
+                let Some(job) = self.dice.pick(&dump.jobs).cloned() else {
+                    return;
+                };
+                let from = at(self.dice.roll(60) as i64);
+                drop(both!(self, list_decisions(job.uid, from, 5)));
+                drop(both!(self, get_job(job.name)));
+                drop(both!(self, get_job_by_uid(job.uid)));
+                let revision = Revision(1 + self.dice.roll(3) as u32);
+                drop(both!(self, get_revision(job.uid, revision)));
+            }
+            12 => {
+                let partitions: Vec<u8> = (0..64).filter(|_| !self.dice.once_in(8)).collect();
+                let until = self.now() + SignedDuration::from_secs(20);
+                drop(both!(self, list_due_jobs(partitions, until, page.limit)));
+            }
+            _ => {
+                let after = dump
+                    .jobs
+                    .first()
+                    .filter(|_| self.dice.once_in(2))
+                    .map(|j| j.name.clone());
+                let page = Page {
+                    after,
+                    limit: page.limit,
+                };
+                drop(both!(self, list_jobs(page)));
+            }
+        }
+    }
+}

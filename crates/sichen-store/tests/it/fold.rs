@@ -1,0 +1,286 @@
+//! Folds a store's events and compares the result with its rows: every move is legal (I45), and
+//! the log says what the rows say (I46).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sichen_core::event::{Entity, Event, Kind};
+use sichen_core::ids::{RunId, ShardKey, Token};
+use sichen_core::lifecycle::run::Counters;
+use sichen_core::lifecycle::{RunState, ShardState, is_legal};
+use sichen_core::model::Dump;
+
+#[derive(Clone, Debug, Default)]
+struct Folded {
+    state: String,
+    ver: u32,
+    at: i64,
+    token: u64,
+    attempt: u32,
+    round: u32,
+    checkpoint: u64,
+    high_water: i64,
+    revision: u64,
+    term: u64,
+    owner: Option<u64>,
+    total: u64,
+}
+
+/// Panics at the first row or event that does not fit.
+pub fn check(dump: &Dump) {
+    let mut all: BTreeMap<Entity, Folded> = BTreeMap::new();
+    let mut seq = 0;
+    for e in &dump.events {
+        assert!(e.seq > seq, "seq rises: {e:?}");
+        seq = e.seq;
+        apply(&mut all, e);
+    }
+    compare_runs(dump, &all);
+    compare_others(dump, &all);
+    let known = |entity: &Entity| match entity {
+        Entity::Job(uid) => dump.jobs.iter().any(|j| j.uid == *uid),
+        Entity::Run(id) => dump.runs.iter().any(|r| r.id == *id),
+        Entity::Shard(key) => dump.shards.iter().any(|s| s.key == *key),
+        Entity::Session(id) => dump.sessions.iter().any(|s| s.id == *id),
+        Entity::Duty(key) => dump.duties.iter().any(|d| d.key.text() == *key),
+        Entity::Node(_) => true,
+    };
+    if dump.shards.len() < 2_000 {
+        for entity in all.keys() {
+            assert!(known(entity), "{entity} has events and no row");
+        }
+    }
+}
+
+fn number(data: &Value, key: &str) -> u64 {
+    data[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{key} in {data}"))
+}
+
+fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
+    let data: Value = serde_json::from_str(&e.data).expect("data is JSON");
+    assert!(data.is_object(), "{e:?}");
+    let row = all.entry(e.entity.clone()).or_default();
+    // A duty is acquired from wherever it was: its event's cause says which.
+    if e.kind != Kind::DutyAcquired {
+        assert_eq!(row.state, e.from, "the state before {e:?}");
+    }
+    if e.ver == 0 {
+        assert_eq!(e.kind, Kind::ReportRefused, "{e:?}");
+        assert_eq!(e.from, e.to, "a refused report changes nothing: {e:?}");
+        return;
+    }
+    assert_eq!(e.ver, row.ver + 1, "versions are dense: {e:?}");
+    let at = e.at.as_microsecond();
+    assert!(at >= row.at, "time does not go back: {e:?}");
+    if matches!(e.entity, Entity::Run(_) | Entity::Shard(_)) {
+        let (entity, kind) = (e.entity.kind(), e.kind.word());
+        assert!(
+            is_legal(entity, &e.from, kind, &e.to),
+            "not in the move table: {e:?}"
+        );
+    }
+    (row.ver, row.at) = (e.ver, at);
+    row.state.clone_from(&e.to);
+    match e.kind {
+        Kind::JobApplied => {
+            row.revision = number(&data, "revision");
+            if e.ver == 1 {
+                row.high_water = data["high_water"].as_i64().expect("high_water");
+            }
+        }
+        Kind::ScheduleAdvanced => {
+            assert_eq!(
+                data["from"].as_i64(),
+                Some(row.high_water),
+                "marks form a chain: {e:?}"
+            );
+            row.high_water = data["to"].as_i64().expect("to");
+            assert!(
+                data["runs"].is_array() && data["decisions"].is_array(),
+                "{e:?}"
+            );
+        }
+        Kind::RunCreated => {
+            row.round = 1;
+            row.total = number(&data, "total");
+            let plan = data["plan"].as_bool().expect("plan");
+            let Entity::Run(run) = e.entity else {
+                panic!("{e:?}")
+            };
+            let born = e.to == RunState::Running.word();
+            let numbers = if plan { -1..0 } else { 0..row.total as i32 };
+            insert_shards(all, run, numbers, born, at);
+        }
+        Kind::RunExpanded => {
+            row.total = number(&data, "total");
+            let Entity::Run(run) = e.entity else {
+                panic!("{e:?}")
+            };
+            let numbers = 0..row.total as i32;
+            insert_shards(all, run, numbers, false, at);
+        }
+        Kind::RunReopened => {
+            row.round += 1;
+            assert_eq!(number(&data, "round"), u64::from(row.round));
+        }
+        Kind::StopRequested => assert_eq!(data["stop"].as_str(), Some(e.cause.as_str())),
+        Kind::RunSettled => {
+            let sum =
+                number(&data, "succeeded") + number(&data, "failed") + number(&data, "cancelled");
+            assert!(sum == row.total || sum == row.total + 1, "{e:?}");
+        }
+        Kind::AttemptGranted => {
+            let token = e.token.expect("token").0;
+            assert!(token > row.token, "each grant raises the token: {e:?}");
+            assert_eq!(
+                e.attempt,
+                Some(row.attempt + 1),
+                "attempts are dense: {e:?}"
+            );
+            (row.token, row.attempt) = (token, row.attempt + 1);
+            assert_eq!(number(&data, "checkpoint_seq"), row.checkpoint, "{e:?}");
+            assert!(data["session"].is_u64() && data["worker"].is_string());
+        }
+        Kind::CheckpointSaved => {
+            let seq = number(&data, "seq");
+            assert!(seq > row.checkpoint, "checkpoints move forward: {e:?}");
+            row.checkpoint = seq;
+            assert_eq!(e.token, Some(Token(row.token)), "{e:?}");
+        }
+        Kind::AttemptEnded => {
+            let token = e.token.expect("token").0;
+            assert!(token >= row.token, "tokens never fall: {e:?}");
+            row.token = token;
+            assert_eq!(e.attempt, Some(row.attempt), "{e:?}");
+            assert_eq!(data["end"].as_str(), Some(e.cause.as_str()), "{e:?}");
+        }
+        Kind::DutyAcquired => {
+            let term = number(&data, "term");
+            assert!(term > row.term, "terms rise: {e:?}");
+            row.term = term;
+            row.owner = Some(number(&data, "node"));
+        }
+        Kind::DutyReleased => row.owner = None,
+        Kind::JobPaused
+        | Kind::JobResumed
+        | Kind::JobDeleted
+        | Kind::RunStarted
+        | Kind::ShardStopped
+        | Kind::ShardReopened
+        | Kind::ReportRefused
+        | Kind::SessionRegistered
+        | Kind::SessionEnded
+        | Kind::NodeRegistered => {}
+    }
+}
+
+fn insert_shards(
+    all: &mut BTreeMap<Entity, Folded>,
+    run: RunId,
+    numbers: std::ops::Range<i32>,
+    born: bool,
+    at: i64,
+) {
+    for no in numbers {
+        // A born-leased shard's first event is its grant.
+        let (state, ver) = if born {
+            ("", 0)
+        } else {
+            (ShardState::Scheduled.word(), 1)
+        };
+        let row = Folded {
+            state: state.to_owned(),
+            ver,
+            at,
+            ..Folded::default()
+        };
+        all.insert(Entity::Shard(ShardKey::new(run, no)), row);
+    }
+}
+
+fn compare_runs(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
+    let mut counters: BTreeMap<RunId, Counters> = BTreeMap::new();
+    for shard in &dump.shards {
+        let row = &all[&Entity::Shard(shard.key)];
+        let key = shard.key;
+        assert_eq!(row.state, shard.state.word(), "state of {key}");
+        assert_eq!(row.ver, shard.ver, "version of {key}");
+        assert_eq!(row.token, shard.token.0, "token of {key}");
+        assert_eq!(row.attempt, shard.attempt, "attempts of {key}");
+        assert_eq!(row.checkpoint, shard.checkpoint.seq, "checkpoint of {key}");
+        assert_eq!(
+            shard.session.is_some(),
+            shard.state == ShardState::Running,
+            "holder of {key}"
+        );
+        let c = counters.entry(key.run).or_default();
+        let plan = key.no.is_plan();
+        c.total += u32::from(!plan);
+        match shard.state {
+            ShardState::Succeeded => c.succeeded += u32::from(!plan),
+            ShardState::Failed => c.failed += 1,
+            ShardState::Cancelled => c.cancelled += 1,
+            ShardState::Scheduled | ShardState::Running | ShardState::Retry => c.open += 1,
+        }
+    }
+    for run in &dump.runs {
+        let (row, id) = (&all[&Entity::Run(run.id)], run.id);
+        assert_eq!(row.state, run.state.word(), "state of run {id}");
+        assert_eq!(row.ver, run.ver, "version of run {id}");
+        assert_eq!(row.round, run.round, "round of run {id}");
+        assert_eq!(
+            counters.remove(&id).unwrap_or_default(),
+            run.counters,
+            "counters of run {id}"
+        );
+        assert_eq!(
+            run.state.is_closed(),
+            run.counters.open == 0,
+            "run {id} is settled when closed"
+        );
+    }
+    assert!(counters.is_empty(), "every shard has its run");
+}
+
+fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
+    for job in &dump.jobs {
+        let (row, uid) = (&all[&Entity::Job(job.uid)], job.uid);
+        assert_eq!(row.ver, job.ver, "version of job {uid}");
+        assert_eq!(
+            row.revision,
+            u64::from(job.revision.0),
+            "revision of job {uid}"
+        );
+        assert_eq!(
+            row.high_water,
+            job.high_water.as_microsecond(),
+            "mark of job {uid}"
+        );
+        if row.state != "deleted" {
+            assert_eq!(row.state == "paused", job.paused, "job {uid}");
+        }
+        let active = dump
+            .runs
+            .iter()
+            .filter(|r| r.job == uid && !r.state.is_closed())
+            .count();
+        assert_eq!(active, job.active_runs as usize, "active runs of job {uid}");
+    }
+    for session in &dump.sessions {
+        let (row, id) = (&all[&Entity::Session(session.id)], session.id);
+        assert_eq!(row.ver, session.ver, "version of session {id}");
+        assert_eq!(
+            row.state == "ended",
+            session.ended.is_some(),
+            "session {id}"
+        );
+    }
+    for duty in &dump.duties {
+        let key = duty.key.text();
+        let row = &all[&Entity::Duty(key.clone())];
+        assert_eq!(row.term, duty.term.0, "term of {key}");
+        assert_eq!(row.owner, duty.node.map(|n| n.0), "owner of {key}");
+    }
+}
