@@ -4,3 +4,4 @@
 //! Duties (`sichen-engine`), rules (`sichen-core`), a concrete store (only the binary knows one).
 
 pub mod grpc;
+pub mod rest;
