@@ -134,7 +134,11 @@ impl Context {
         let before = grant.checkpoint.as_ref();
         let seq = before.map_or(0, |checkpoint| checkpoint.seq);
         let counters = before.and_then(|checkpoint| checkpoint.counters.clone());
-        let slot = Slot { seq, counters: counters.unwrap_or_default(), ..Slot::default() };
+        let slot = Slot {
+            seq,
+            counters: counters.unwrap_or_default(),
+            ..Slot::default()
+        };
         let inner = Inner {
             lease,
             grant,

@@ -100,7 +100,8 @@ async fn a_sweep_kills_strangers_of_this_worker_and_no_others() {
     dies(&other_tree).await;
     ours.wait().unwrap();
     others.wait().unwrap();
-    (tree.gone(), other_tree.gone());
+    tree.gone();
+    other_tree.gone();
 }
 
 #[test]

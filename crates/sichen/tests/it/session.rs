@@ -40,16 +40,30 @@ async fn server() -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let mut settings = Settings::new(address.clone());
-    settings.worker =
-        Rhythm { beat: SignedDuration::from_millis(500), ttl: SignedDuration::from_secs(3) };
-    let engine = Arc::new(Engine::new(store, Arc::new(RandomIds), streams.clone(), settings));
+    settings.worker = Rhythm {
+        beat: SignedDuration::from_millis(500),
+        ttl: SignedDuration::from_secs(3),
+    };
+    let engine = Arc::new(Engine::new(
+        store,
+        Arc::new(RandomIds),
+        streams.clone(),
+        settings,
+    ));
     let running = engine.clone().start();
     let service = grpc::service(engine.clone(), streams.clone(), Arc::new(Anyone));
     let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
     tokio::spawn(
-        tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
+        tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming(incoming),
     );
-    Server { engine, running, streams, address }
+    Server {
+        engine,
+        running,
+        streams,
+        address,
+    }
 }
 
 async fn settled(engine: &Engine, run: RunId) -> RunState {
@@ -59,7 +73,10 @@ async fn settled(engine: &Engine, run: RunId) -> RunState {
         if row.state.is_closed() {
             return row.state;
         }
-        assert!(tokio::time::Instant::now() < deadline, "the run is still {row:?}");
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the run is still {row:?}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -75,7 +92,8 @@ async fn a_worker_runs_the_shards_of_a_run() {
         .slots(4)
         .data_dir(dir.path())
         .handler("count", |ctx: Context, (): ()| async move {
-            ctx.checkpoint(b"half".to_vec(), Counters::default()).await?;
+            ctx.checkpoint(b"half".to_vec(), Counters::default())
+                .await?;
             ctx.flush().await?;
             Ok(())
         })
@@ -103,7 +121,11 @@ async fn a_worker_runs_the_shards_of_a_run() {
     handle.drain(5_000).await;
     worker.await.unwrap().unwrap();
     let dump = server.engine.context.store.dump().await.unwrap();
-    assert!(dump.shards.iter().all(|s| s.checkpoint.position == "half" && s.attempt == 1));
+    assert!(
+        dump.shards
+            .iter()
+            .all(|s| s.checkpoint.position == "half" && s.attempt == 1)
+    );
     assert_eq!(dump.sessions[0].ended.as_ref().unwrap().1, "drained");
     server.running.stop().await.unwrap();
     server.streams.close().await;
