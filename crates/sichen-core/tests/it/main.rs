@@ -2,6 +2,8 @@
 
 mod schedule_cron_cases;
 mod schedule_cronjob_cases;
+mod schedule_differential;
 mod schedule_due;
 mod schedule_explain;
+mod schedule_oracle;
 mod schedule_overlap;
