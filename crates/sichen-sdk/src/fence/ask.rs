@@ -32,6 +32,10 @@ pub async fn check_url(url: &str) -> Result<Checked, Error> {
         Dialect::Postgres => check_server(url)
             .await
             .map_err(|error| Error::Database(error.into())),
+        #[cfg(feature = "mysql")]
+        Dialect::Mysql => check_mysql(url)
+            .await
+            .map_err(|error| Error::Database(error.into())),
         #[allow(unreachable_patterns)]
         other => Err(Error::NoDriver(other)),
     }
@@ -48,6 +52,15 @@ fn check_file(url: &str) -> Result<Checked, rusqlite::Error> {
     let mut conn = rusqlite::Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(std::time::Duration::from_secs(5))?;
     super::sqlite::check(&mut conn)
+}
+
+#[cfg(feature = "mysql")]
+async fn check_mysql(url: &str) -> Result<Checked, mysql_async::Error> {
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let mut conn = mysql_async::Conn::from_url(url).await?;
+    let checked = super::mysql::check(&mut conn).await?;
+    conn.disconnect().await?;
+    Ok(checked)
 }
 
 #[cfg(feature = "postgres")]

@@ -36,8 +36,12 @@ pub struct Claim<'a> {
 pub struct ClaimSql {
     /// `ALTER TABLE` statements that add the three columns; run once.
     pub columns: Vec<String>,
-    /// Marks up to `limit` items. Parameters: fence key, token, lease in ms, limit.
-    /// Returns the ids where the dialect can (`RETURNING`), otherwise run `held` after it.
+    /// MySQL only: picks up to `limit` free items and locks them. Parameters: fence key, token,
+    /// limit. Run `take` for each id in the same transaction, at READ COMMITTED so that rows which
+    /// were only looked at are not locked.
+    pub pick: Option<String>,
+    /// Marks up to `limit` items and returns their ids. Parameters: fence key, token, lease in ms,
+    /// limit. (MySQL: marks the one picked item `id`.)
     pub take: String,
     /// The ids this claim holds, in order. Parameters: fence key, token.
     pub held: String,
@@ -97,19 +101,22 @@ impl Claim<'_> {
                 "UPDATE {table} SET {set} WHERE {id} IN (SELECT {id} FROM {table} WHERE {free} \
                  ORDER BY {id} LIMIT {limit} FOR UPDATE SKIP LOCKED) RETURNING {id}"
             ),
-            // The extra level is MySQL's: it can neither limit a sub-select of IN nor read the
-            // updated table in one directly.
-            Dialect::Mysql => format!(
-                "UPDATE {table} SET {set} WHERE {id} IN (SELECT {id} FROM (SELECT {id} FROM \
-                 {table} WHERE {free} ORDER BY {id} LIMIT {limit} FOR UPDATE SKIP LOCKED) free)"
-            ),
+            Dialect::Mysql => format!("UPDATE {table} SET {set} WHERE {id} = :id"),
         };
+        // MySQL honours SKIP LOCKED in a plain SELECT only, not below an UPDATE.
+        let pick = (dialect == Dialect::Mysql).then(|| {
+            format!(
+                "SELECT {id} FROM {table} WHERE {free} ORDER BY {id} LIMIT {limit} \
+                 FOR UPDATE SKIP LOCKED"
+            )
+        });
         ClaimSql {
             columns: vec![
                 format!("ALTER TABLE {table} ADD COLUMN claim_key {text}"),
                 format!("ALTER TABLE {table} ADD COLUMN claim_token BIGINT"),
                 format!("ALTER TABLE {table} ADD COLUMN claim_until_ms BIGINT"),
             ],
+            pick,
             take,
             held: format!("SELECT {id} FROM {table} WHERE {mine} AND ({ready}) ORDER BY {id}"),
             done: format!(

@@ -6,10 +6,14 @@
 )]
 
 mod fake;
+#[cfg(feature = "mysql")]
+mod fence_mysql;
 #[cfg(feature = "postgres")]
 mod fence_postgres;
 #[cfg(feature = "sqlite")]
 mod fence_sqlite;
+#[cfg(feature = "mysql")]
+mod mariadb;
 #[cfg(feature = "postgres")]
 mod pg;
 mod worker;

@@ -75,7 +75,7 @@ pub fn load(
                     more = false;
                     continue;
                 }
-                Next::Line(line) if line.is_empty() => continue,
+                Next::Line([]) => continue,
                 Next::Line(line) => parse(line),
                 Next::TooLong => Err(format!("longer than {MAX_LINE_BYTES} bytes")),
             };

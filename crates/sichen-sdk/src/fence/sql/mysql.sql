@@ -12,8 +12,8 @@
 --
 -- A refusal is SIGNAL SQLSTATE '45000' with the error numbers 31001 stale token, 31002 not opened
 -- with this token, 31003 checkpoint does not move forward, 31004 checkpoint is beyond the upper bound,
--- 31005 upper bound would rise. MySQL ends the statement, not the transaction: on any error send
--- ROLLBACK, never COMMIT (every driver's transaction object does so when the error leaves it).
+-- 31005 upper bound would rise. The procedures roll the whole transaction back before they signal:
+-- MySQL by itself would end only the statement and keep the row locked against the new holder.
 
 SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES');
 
@@ -68,6 +68,7 @@ DROP PROCEDURE IF EXISTS sichen_fence_open $$
 CREATE PROCEDURE sichen_fence_open(IN p_key VARBINARY(512), IN p_token BIGINT, IN p_upper BIGINT)
 MODIFIES SQL DATA
 BEGIN
+  DECLARE EXIT HANDLER FOR SQLSTATE '45000' BEGIN ROLLBACK; RESIGNAL; END;
   -- The update branch runs the guard: an older token is refused there.
   INSERT INTO sichen_fence (fence_key, token, upper_bound) VALUES (p_key, p_token, p_upper)
     ON DUPLICATE KEY UPDATE
@@ -84,6 +85,7 @@ MODIFIES SQL DATA
 BEGIN
   DECLARE held BIGINT DEFAULT NULL;
   DECLARE reached BIGINT DEFAULT NULL;
+  DECLARE EXIT HANDLER FOR SQLSTATE '45000' BEGIN ROLLBACK; RESIGNAL; END;
   -- FOR UPDATE reads the newest committed row also under REPEATABLE READ; a plain SELECT would
   -- read the snapshot and let a stale holder pass.
   SELECT MAX(token), MAX(checkpoint) INTO held, reached
