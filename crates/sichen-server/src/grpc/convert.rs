@@ -317,7 +317,7 @@ fn grant(work: Work) -> v1::Grant {
         total,
         handler: run.terms.handler.clone(),
         descriptor: Some(descriptor(&work, total)),
-        parameters: run.terms.parameters.clone(),
+        parameters: parameters(&work),
         checkpoint: (shard.checkpoint.seq > 0).then(|| v1::Checkpoint {
             seq: shard.checkpoint.seq,
             position: shard.checkpoint.position.clone().into_bytes(),
@@ -334,6 +334,29 @@ fn grant(work: Work) -> v1::Grant {
         traceparent: String::new(),
         unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),
     }
+}
+
+/// The run's parameters; those of a process say what is to be started, which the worker checks
+/// against its own configuration.
+fn parameters(work: &Work) -> String {
+    let text = &work.run.terms.parameters;
+    let Some(process) = work.process() else {
+        return text.clone();
+    };
+    let mut object: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(text).unwrap_or_default();
+    object.insert("argv".to_owned(), process.argv.clone().into());
+    if !process.env.is_empty() {
+        let env = process
+            .env
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone().into()));
+        object.insert("env".to_owned(), serde_json::Value::Object(env.collect()));
+    }
+    if let Some(directory) = &process.directory {
+        object.insert("cwd".to_owned(), directory.clone().into());
+    }
+    serde_json::Value::Object(object).to_string()
 }
 
 fn counters(progress: &Progress) -> v1::Counters {

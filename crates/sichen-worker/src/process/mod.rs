@@ -17,6 +17,7 @@ mod report;
 mod spawn;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -129,6 +130,19 @@ impl Handler for Process {
     }
 }
 
+/// A parameter that may be left out.
+fn optional<T: serde::de::DeserializeOwned + Default>(
+    parameters: &serde_json::Value,
+    name: &str,
+    what: &str,
+) -> Result<T, HandlerError> {
+    let Some(value) = parameters.get(name) else {
+        return Ok(T::default());
+    };
+    serde_json::from_value(value.clone())
+        .map_err(|_| HandlerError::fatal_run("bad-parameters", format!("{name} must be {what}")))
+}
+
 impl Source {
     fn launch(&self, context: &Context) -> Result<Launch, HandlerError> {
         let parameters: serde_json::Value = context.read_parameters()?;
@@ -164,11 +178,10 @@ impl Source {
                     let message = format!("this worker's allow_programs does not name {program:?}");
                     return Err(HandlerError::fatal_shard("not-allowed", message));
                 }
-                Ok(Launch {
-                    argv,
-                    cwd: None,
-                    env: Vec::new(),
-                })
+                let env: BTreeMap<String, String> = optional(&parameters, "env", "a map of texts")?;
+                let cwd: Option<PathBuf> = optional(&parameters, "cwd", "a path")?;
+                let env = env.into_iter().collect();
+                Ok(Launch { argv, cwd, env })
             }
         }
     }
