@@ -30,6 +30,9 @@ pub const ON_TIME: SignedDuration = SignedDuration::from_secs(15);
 /// The most runs one decision makes.
 pub const MAX_LIMIT: u32 = 10_000;
 
+/// Clock changes recorded for one schedule in one decision: a century of them.
+const MAX_GAPS: usize = 200;
+
 /// What becomes of instants that were missed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CatchUp {
@@ -116,7 +119,8 @@ pub enum Reason {
     Coalesced { into: Timestamp },
     /// The job was paused.
     Paused,
-    /// A clock change left the local time out.
+    /// A clock change left the local time out, and the schedule says to skip it. Stands at the
+    /// instant of the change, which may carry a planned instant of its own.
     Gap,
 }
 
@@ -179,9 +183,14 @@ pub struct DuePlan {
 }
 
 impl DuePlan {
-    /// Planned instants that do not run.
+    /// Planned instants that do not run. Local times that a clock change left out never were
+    /// instants and do not count.
     pub fn missed(&self) -> u64 {
-        self.skips.iter().map(|skip| skip.count).sum()
+        let skips = self.skips.iter();
+        skips
+            .filter(|skip| skip.reason != Reason::Gap)
+            .map(|skip| skip.count)
+            .sum()
     }
 }
 
@@ -221,6 +230,7 @@ impl<'a> Decision<'a> {
     fn decide(mut self) -> DuePlan {
         if self.until > self.input.high_water {
             self.walk();
+            self.record_gaps();
         }
         let decided = self.plan.high_water.max(self.input.high_water);
         self.plan.next_wake = if self.plan.more {
@@ -231,6 +241,23 @@ impl<'a> Decision<'a> {
                 .filter(|at| self.input.until.is_none_or(|until| *at <= until))
         };
         self.plan
+    }
+
+    /// Records the local times that clock changes left out, at the instant of the change.
+    fn record_gaps(&mut self) {
+        let (after, through) = (self.input.high_water, self.plan.high_water);
+        for schedule in self.input.schedules {
+            let gaps = schedule.left_out(after, through, MAX_GAPS);
+            self.plan
+                .skips
+                .extend(gaps.into_iter().map(|(at, count)| Skip {
+                    from: at,
+                    to: at,
+                    count,
+                    reason: Reason::Gap,
+                }));
+        }
+        self.plan.skips.sort_by_key(|skip| skip.from);
     }
 
     /// Skips up to where the policy lets runs begin, then runs from there on.

@@ -270,6 +270,24 @@ impl Schedule {
         }
     }
 
+    /// Clock changes in `(after, through]` at which fixed times fall out, and how many: see
+    /// [`Cron::left_out`].
+    pub fn left_out(
+        &self,
+        after: Timestamp,
+        through: Timestamp,
+        limit: usize,
+    ) -> Vec<(Timestamp, u64)> {
+        let Rule::Cron(cron) = &self.rule else {
+            return Vec::new();
+        };
+        let mut found = cron.left_out(after, through, &self.zone, limit);
+        found.retain(|(at, _)| {
+            self.start.is_none_or(|start| *at >= start) && self.end.is_none_or(|end| *at < end)
+        });
+        found
+    }
+
     /// The wall-clock time that stands for a planned instant of this schedule.
     pub fn nominal(&self, planned: Timestamp) -> DateTime {
         match &self.rule {

@@ -7,3 +7,4 @@ mod schedule_due;
 mod schedule_explain;
 mod schedule_oracle;
 mod schedule_overlap;
+mod schedule_text;

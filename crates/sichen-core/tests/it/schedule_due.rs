@@ -628,3 +628,108 @@ fn a_natural_day_stays_whole_across_clock_changes() {
         SignedDuration::from_hours(23)
     );
 }
+
+#[test]
+fn a_skipped_local_time_leaves_a_record() {
+    // DST-001
+    use sichen_core::schedule::cron::{Fold, Gap};
+    let schedules = [cron("15,30 2 * * *", "Europe/Zurich").with_policy(Gap::Skip, Fold::First)];
+    let input = DueInput::new(
+        &schedules,
+        at("2022-03-27T00:50:00Z"),
+        at("2022-03-27T12:00:00Z"),
+    );
+    let plan = check(
+        &input,
+        &[],
+        &[("2022-03-27T01:00:00Z", "2022-03-27T01:00:00Z", 2, "gap")],
+    );
+    assert_eq!(plan.missed(), 0);
+    // Once: the next decision begins after it.
+    let input = DueInput::new(&schedules, plan.high_water, at("2022-03-27T23:00:00Z"));
+    check(&input, &[], &[]);
+}
+
+/// A small generator, the same everywhere.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+#[test]
+fn however_often_it_is_asked_each_instant_is_decided_once() {
+    let mut random = numbers(7);
+    let lists: [&[Schedule]; 4] = [
+        &[cron("*/7 * * * *", "America/New_York")],
+        &[
+            cron("30 1,2 * * *", "Europe/London"),
+            every(5_400, "2026-01-01T00:00:10Z"),
+        ],
+        &[cron("*/20 * * * * *", "Australia/Lord_Howe")],
+        &[
+            cron("0 * * * *", "UTC"),
+            cron("0 0 * * 1-5", "Asia/Tokyo"),
+            Schedule::at(at("2026-03-29T00:30:30Z")),
+        ],
+    ];
+    for round in 0..200 {
+        let schedules = lists[round % lists.len()];
+        let start = at("2026-03-28T00:00:00Z");
+        let mut input = DueInput::new(schedules, start, start);
+        let mut outcomes = Vec::new();
+        while input.high_water < at("2026-03-30T00:00:00Z") {
+            if input.high_water >= input.now {
+                input.now += SignedDuration::from_secs(1 + random(40_000) as i64);
+            }
+            input.catch_up = [
+                CatchUp::None,
+                CatchUp::Latest,
+                CatchUp::All(5),
+                CatchUp::Coalesce,
+            ][random(4) as usize];
+            input.window = [None, Some(minutes(random(300) as i64))][random(2) as usize];
+            input.limit = 1 + random(9) as u32;
+            let plan = due(&input);
+            let again = due(&input);
+            assert_eq!(plan, again, "the same facts, the same decision");
+            outcomes.extend(plan.runs.iter().map(|run| (run.planned, run.planned, 1)));
+            outcomes.extend(
+                plan.skips
+                    .iter()
+                    .map(|skip| (skip.from, skip.to, skip.count)),
+            );
+            assert!(
+                plan.high_water > input.high_water,
+                "a decision moves the mark: {input:?}"
+            );
+            assert!(plan.runs.iter().all(|run| run.planned <= input.now));
+            input.high_water = plan.high_water;
+        }
+        // Walked one by one, every instant stands in exactly one outcome.
+        outcomes.sort_unstable();
+        let mut walked = start;
+        for (from, to, count) in outcomes {
+            for _ in 0..count {
+                walked = schedules
+                    .iter()
+                    .filter_map(|schedule| schedule.next(walked))
+                    .min()
+                    .expect("one more");
+                assert!(from <= walked && walked <= to, "{walked} in {from}..{to}");
+            }
+        }
+        let next = schedules
+            .iter()
+            .filter_map(|schedule| schedule.next(walked))
+            .min();
+        assert!(
+            next.is_none_or(|next| next > input.high_water),
+            "{next:?} was left undecided"
+        );
+    }
+}

@@ -294,6 +294,28 @@ impl Cron {
         })
     }
 
+    /// The clock changes in `(after, through]` at which fixed times fall out under [`Gap::Skip`],
+    /// and how many do; at most `limit` of them. Empty under every other policy.
+    pub fn left_out(
+        &self,
+        after: Timestamp,
+        through: Timestamp,
+        zone: &TimeZone,
+        limit: usize,
+    ) -> Vec<(Timestamp, u64)> {
+        if self.gap != Gap::Skip || self.class() != Class::Fixed || self.never {
+            return Vec::new();
+        }
+        let Some(search) = self.search(zone) else {
+            return Vec::new();
+        };
+        let found = search.left_out(floor(after) + 1, floor(through) + 1, limit);
+        found
+            .into_iter()
+            .map(|(at, count)| (zone::instant(at), count))
+            .collect()
+    }
+
     /// The wall-clock time that led to an instant found by [`Cron::next`] or [`Cron::prev`].
     pub fn nominal(&self, found: Timestamp, zone: &TimeZone) -> DateTime {
         let local = zone.to_datetime(found);

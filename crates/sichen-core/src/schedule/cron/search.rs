@@ -106,6 +106,32 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// The clock changes in `[from, to)` whose gap holds matches, and how many; at most `limit`.
+    pub(super) fn left_out(&self, from: i64, to: i64, limit: usize) -> Vec<(i64, u64)> {
+        let (from, to) = (from.max(FIRST), to.min(LAST + 1));
+        let mut found = Vec::new();
+        if from >= to {
+            return found;
+        }
+        let mut stretch = Stretch::at(self.zone, from);
+        // The stretch at hand began before, unless it begins right here.
+        let mut begins_here = stretch.start == from;
+        while found.len() < limit && stretch.start < to {
+            if let (true, Some((gap, width))) = (begins_here, missing(&stretch)) {
+                let count = self.pattern.count(gap, gap + width);
+                if count > 0 {
+                    found.push((stretch.start, count));
+                }
+            }
+            let Some(next) = stretch.next(self.zone) else {
+                break;
+            };
+            stretch = next;
+            begins_here = true;
+        }
+        found
+    }
+
     /// The nominal civil second of an instant that was found: before any gap moved it.
     pub(super) fn nominal(&self, found: i64) -> i64 {
         let stretch = Stretch::at(self.zone, found);
