@@ -273,12 +273,12 @@ impl Context {
     /// data, start from what `fence.open` returns, never from this one: a checkpoint may have been
     /// committed there and not have reached Sichen.
     #[must_use]
-    pub fn display_checkpoint(&self) -> Option<&[u8]> {
+    pub fn display_checkpoint(&self) -> Option<&str> {
         self.inner
             .grant
             .checkpoint
             .as_ref()
-            .map(|checkpoint| checkpoint.position.as_slice())
+            .and_then(|checkpoint| str::from_utf8(&checkpoint.position).ok())
     }
 
     /// The parameters, JSON text.
@@ -308,7 +308,7 @@ impl Context {
     /// [`Stopped`] once the attempt was told to stop.
     pub async fn checkpoint(
         &self,
-        position: impl Into<Vec<u8>>,
+        position: impl Into<String>,
         counters: Counters,
     ) -> Result<(), Stopped> {
         // A handler that does nothing but this still lets others run.
@@ -322,13 +322,13 @@ impl Context {
     /// [`Stopped`] once the attempt was told to stop.
     pub fn checkpoint_now(
         &self,
-        position: impl Into<Vec<u8>>,
+        position: impl Into<String>,
         counters: Counters,
     ) -> Result<(), Stopped> {
         if self.is_cancelled() {
             return Err(Stopped);
         }
-        let mut position = position.into();
+        let mut position: String = position.into();
         if position.len() > MAX_POSITION_BYTES {
             tracing::warn!(lease = %self.inner.lease, bytes = position.len(), limit = MAX_POSITION_BYTES,
                 "the checkpoint is too long to be shown; its counters are kept");
@@ -341,7 +341,7 @@ impl Context {
         slot.counters.rate = counters.rate.or(slot.counters.rate);
         let checkpoint = v1::Checkpoint {
             seq: slot.seq,
-            position,
+            position: position.into_bytes(),
             counters: Some(slot.counters.clone()),
         };
         slot.checkpoint = Some(checkpoint);

@@ -3,7 +3,7 @@
 use sichen_proto::v1;
 use v1::worker_message::Message as ToServer;
 
-use super::reports::Report;
+use super::reports::{ANSWER_WITHIN_MS, Report};
 use super::{
     Boot, CHECKPOINT_EVERY_MS, DEFAULT_GRACE_MS, Ended, ExitReason, JournalOp, Lease, Link,
     MAX_BACKLOG_BYTES, Note, Output, Session,
@@ -63,10 +63,11 @@ impl Attempt {
         limited.then(|| self.started.plus(self.grant.attempt_timeout_ms))
     }
 
-    /// When a checkpoint is to be sent; `None` if there is nothing to send.
+    /// When a checkpoint is to be sent; `None` if there is nothing to send. One that is not
+    /// answered is sent again after a while, also on a stream that looks alive.
     fn checkpoint_at(&self) -> Option<Boot> {
         let newest = self.newest.as_ref()?;
-        if newest.seq <= self.sent_seq
+        if newest.seq <= self.acked_seq
             || self
                 .fate
                 .is_some_and(|fate| !matches!(fate, Fate::Report(_)))
@@ -74,6 +75,7 @@ impl Attempt {
             return None;
         }
         match self.last_sent {
+            Some(last) if newest.seq <= self.sent_seq => Some(last.plus(ANSWER_WITHIN_MS)),
             Some(last) if !self.flush => Some(last.plus(CHECKPOINT_EVERY_MS)),
             _ => Some(Boot(0)),
         }

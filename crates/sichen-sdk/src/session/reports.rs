@@ -7,8 +7,8 @@ use v1::worker_message::Message as ToServer;
 
 use super::{Boot, JournalOp, Lease, Note, Session};
 
-/// An unanswered report is sent again after this long, on a stream that looks alive.
-const ANSWER_WITHIN_MS: u64 = 10_000;
+/// An unanswered report or checkpoint is sent again after this long, on a stream that looks alive.
+pub(super) const ANSWER_WITHIN_MS: u64 = 10_000;
 const RETRY_FIRST_MS: u64 = 200;
 const RETRY_MAX_MS: u64 = 10_000;
 

@@ -412,11 +412,26 @@ impl Builder {
     }
 }
 
+/// The host's name as far as it is a name for Sichen: lower-case letters, digits, `-`, `.`, `_`.
 fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if name.trim().is_empty() {
-        "worker".to_owned()
-    } else {
-        name.trim().to_owned()
+    name_from(&std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default())
+}
+
+fn name_from(host: &str) -> String {
+    let fitting = |c: char| {
+        let c = c.to_ascii_lowercase();
+        if c.is_ascii_alphanumeric() || "-._".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = host.trim().chars().take(63).map(fitting).collect();
+    match name.trim_matches(|c: char| !c.is_ascii_alphanumeric()) {
+        "" => "worker".to_owned(),
+        name => name.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -542,3 +542,88 @@ async fn a_beat_lists_what_runs_and_what_it_waits_on() {
     );
     assert_eq!(beat.highest_grant_seen, 1);
 }
+
+#[tokio::test]
+async fn a_handler_that_blocks_its_runtime_delays_no_beat() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+    let released = Arc::new(std::sync::Mutex::new(released));
+    let worker = builder(&fake, dir.path())
+        .handler("rude", move |_, (): ()| {
+            let released = Arc::clone(&released);
+            async move {
+                let _ = released.lock().unwrap().recv();
+                Ok(())
+            }
+        })
+        .build()
+        .unwrap();
+    let handle = worker.handle();
+    // A runtime of one thread, which the handler takes for itself.
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(worker.run())
+    });
+    let mut conn = fake.conn().await;
+    conn.ttl_ms = 1_000;
+    conn.hello().await;
+    conn.welcome(1, Vec::new()).await;
+    conn.grant(grant("rude", 5, "{}")).await;
+    // Twice as long as the session would last without them.
+    for _ in 0..10 {
+        let beat = conn.beat().await;
+        assert_eq!(beat.running.len(), 1);
+        conn.answer(&beat).await;
+    }
+    release.send(()).unwrap();
+    let finish = conn.finish().await;
+    assert_eq!(finish.outcome(), v1::Outcome::Succeeded);
+    conn.ack(&finish, v1::Verdict::Accepted).await;
+    handle.drain(1_000).await;
+    patiently(tokio::task::spawn_blocking(move || {
+        thread.join().unwrap()
+    }))
+    .await
+    .unwrap()
+    .unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a measurement: cargo test -p sichen-sdk --test it -- --ignored --nocapture throughput"]
+async fn throughput_of_one_worker() {
+    const ATTEMPTS: u64 = 5_000;
+    const SLOTS: u64 = 64;
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let _run = Run::start(
+        builder(&fake, dir.path())
+            .slots(64)
+            .handler("noop", |_, (): ()| async { Ok(()) }),
+    );
+    let (mut conn, _) = fake.welcomed(1).await;
+    let started = std::time::Instant::now();
+    let (mut granted, mut done) = (0, 0);
+    while done < ATTEMPTS {
+        while granted < ATTEMPTS && granted - done < SLOTS {
+            granted += 1;
+            let shard = Some(v1::ShardRef {
+                run_id: granted,
+                no: 0,
+            });
+            let grant_seq = granted;
+            conn.send(FromServer::Grant(v1::Grant {
+                shard,
+                grant_seq,
+                ..grant("noop", granted, "{}")
+            }))
+            .await;
+        }
+        let finish = conn.finish().await;
+        done += 1;
+        conn.ack(&finish, v1::Verdict::Accepted).await;
+    }
+    let rate = ATTEMPTS as f64 / started.elapsed().as_secs_f64();
+    eprintln!("{rate:.0} attempts a second");
+}

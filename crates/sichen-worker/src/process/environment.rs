@@ -79,8 +79,12 @@ pub(super) fn of(
     if !context.zone().is_empty() {
         add("ZONE", context.zone().to_owned());
     }
-    if let Some(position) = context.display_checkpoint() {
-        add("CHECKPOINT", String::from_utf8_lossy(position).into_owned());
+    // A display; one that no environment can carry is left out rather than failing the attempt.
+    if let Some(position) = context
+        .display_checkpoint()
+        .filter(|text| !text.contains('\0'))
+    {
+        add("CHECKPOINT", position.to_owned());
     }
     let file = dir.join("parameters.json");
     std::fs::write(&file, context.parameters())

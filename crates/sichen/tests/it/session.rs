@@ -92,7 +92,7 @@ async fn a_worker_runs_the_shards_of_a_run() {
         .slots(4)
         .data_dir(dir.path())
         .handler("count", |ctx: Context, (): ()| async move {
-            ctx.checkpoint(b"half".to_vec(), Counters::default())
+            ctx.checkpoint("half", Counters::default())
                 .await?;
             ctx.flush().await?;
             Ok(())
