@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::source::has_word;
 use super::tree::File;
 use super::{Finding, Tree};
 
@@ -32,11 +33,18 @@ pub fn paths_exist(tree: &Tree) -> Vec<Finding> {
                     findings.push(Finding::new("dead-path", &file.path, number, say));
                 }
             }
-            for path in quoted_paths(line).into_iter().filter(|_| !fenced) {
-                if !tree.exists(path) {
-                    let say = format!("`{path}` does not exist; name what is there");
-                    findings.push(Finding::new("dead-path", &file.path, number, say));
-                }
+            for (path, item) in quoted_paths(line).into_iter().filter(|_| !fenced) {
+                let say = if !tree.exists(path) {
+                    format!("`{path}` does not exist; name what is there")
+                } else if item.is_some_and(|item| !declares(tree, path, item)) {
+                    format!(
+                        "`{path}` has no `{}`; name what is there",
+                        item.unwrap_or("")
+                    )
+                } else {
+                    continue;
+                };
+                findings.push(Finding::new("dead-path", &file.path, number, say));
             }
         }
     }
@@ -80,15 +88,32 @@ fn resolve(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Backticked words that look like paths here; `path::test_name` counts up to the colon.
-fn quoted_paths(line: &str) -> Vec<&str> {
+/// Backticked words that look like paths here, and what follows `::` in `path::item`.
+fn quoted_paths(line: &str) -> Vec<(&str, Option<&str>)> {
     line.split('`')
         .skip(1)
         .step_by(2)
-        .map(|token| token.split("::").next().unwrap_or(token))
-        .filter(|token| TOP.iter().any(|top| token.starts_with(top)))
-        .filter(|token| !token.contains(|c: char| " *<>{}…$?|".contains(c)))
+        .map(|token| match token.split_once("::") {
+            Some((path, item)) => (path, Some(item)),
+            None => (token, None),
+        })
+        .filter(|(path, _)| TOP.iter().any(|top| path.starts_with(top)))
+        .filter(|(path, _)| !path.contains(|c: char| " *<>{}…$?|".contains(c)))
         .collect()
+}
+
+/// Whether the file declares a function, constant or type of this name.
+fn declares(tree: &Tree, path: &str, item: &str) -> bool {
+    let kinds = [
+        "fn", "const", "static", "struct", "enum", "trait", "mod", "type",
+    ];
+    tree.file(path).is_some_and(|file| {
+        file.text.lines().any(|line| {
+            kinds
+                .iter()
+                .any(|kind| has_word(line, &format!("{kind} {item}")))
+        })
+    })
 }
 
 /// The commands that the READMEs and the guides show can be typed.

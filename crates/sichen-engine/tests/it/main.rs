@@ -8,6 +8,8 @@
 mod cases;
 mod fixture;
 mod flow;
+mod players;
+mod sharding;
 mod takeover;
 mod terms;
 mod timing;
