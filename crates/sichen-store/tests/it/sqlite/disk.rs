@@ -9,7 +9,7 @@ use sichen_core::ids::{OpId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::port::{CreateVerdict, Error, Op, Page, Store};
+use sichen_core::port::{CreateVerdict, Error, Op, Page};
 use sichen_store::clock::ManualClock;
 use sichen_store::sqlite::SqliteStore;
 use uuid::Uuid;

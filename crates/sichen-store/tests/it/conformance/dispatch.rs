@@ -1,0 +1,147 @@
+//! What may be granted now, and when more may.
+
+use jiff::SignedDuration;
+use sichen_core::ids::{RunId, ShardKey, Token};
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::StopCause;
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::model::RunTerms;
+use sichen_core::port::{NewRun, ReadyHead};
+
+use crate::bench::{Bench, POOL, at, name, terms, wait};
+
+fn ready(b: &Bench, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead> {
+    wait(b.store.list_ready(name(POOL), after, runs, per_run))
+}
+
+fn ids(heads: &[ReadyHead]) -> Vec<RunId> {
+    heads.iter().map(|head| head.run).collect()
+}
+
+fn with_priority(b: &Bench, priority: i32) -> RunId {
+    let job = b.job(&format!("job-{}", b.dump().jobs.len()));
+    let terms = RunTerms {
+        priority,
+        ..terms()
+    };
+    b.create(NewRun {
+        terms,
+        ..b.new_run(job, "key", vec![Descriptor::Index; 2])
+    })
+}
+
+pub fn ready_runs_come_by_priority_then_age(b: &Bench) {
+    let (low, normal, high, late) = (
+        with_priority(b, -3),
+        with_priority(b, 0),
+        with_priority(b, 9),
+        with_priority(b, 0),
+    );
+    let heads = ready(b, None, 10, 10);
+    assert_eq!(ids(&heads), [high, normal, late, low]);
+    assert_eq!(ids(&ready(b, None, 2, 10)), [high, normal]);
+    let run = b.run(normal);
+    assert_eq!(
+        (heads[1].job, heads[1].revision, &heads[1].terms),
+        (run.job, run.revision, &run.terms)
+    );
+    assert_eq!(heads[1].running, 0);
+}
+
+pub fn a_runs_first_ready_shards_come_by_time_then_number(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(9));
+    let run = b.run_of(5);
+    let key = |no| ShardKey::new(run, no);
+    // 0 comes back later than the others became ready; 3 is running.
+    b.attempt(&pool, key(0), session, Ending::Failed);
+    b.lease(&pool, key(3), session);
+    b.pass(10);
+    let heads = ready(b, None, 10, 10);
+    assert_eq!(heads.len(), 1);
+    assert_eq!(heads[0].running, 1);
+    let token = b.shard(key(0)).token;
+    let expect = [
+        (key(1), Token(0)),
+        (key(2), Token(0)),
+        (key(4), Token(0)),
+        (key(0), token),
+    ];
+    assert_eq!(heads[0].shards, expect);
+    assert_eq!(ready(b, None, 10, 2)[0].shards, expect[..2]);
+}
+
+pub fn shards_that_wait_for_their_time_are_announced(b: &Bench) {
+    let next = |b: &Bench| wait(b.store.next_ready_at(name(POOL)));
+    assert_eq!(next(b), None);
+    let job = b.job("nightly");
+    let run = b.new_run(job, "key", vec![Descriptor::Whole]);
+    b.create(NewRun {
+        ready_at: at(30),
+        ..run.clone()
+    });
+    let other = b.new_run(job, "other", vec![Descriptor::Whole]);
+    b.create(NewRun {
+        ready_at: at(20),
+        ..other
+    });
+    assert!(ready(b, None, 10, 10).is_empty());
+    assert_eq!(next(b), Some(at(20)));
+    b.pass(20);
+    assert_eq!(ready(b, None, 10, 10).len(), 1);
+    assert_eq!(next(b), Some(at(30)), "what is ready waits for no time");
+    b.pass(10);
+    assert_eq!(next(b), None);
+    assert_eq!(ready(b, None, 10, 10).len(), 2);
+    // Never early, however finely the time was given.
+    let fine = at(40) + SignedDuration::from_nanos(1);
+    b.create(NewRun {
+        ready_at: fine,
+        ..b.new_run(job, "fine", vec![Descriptor::Whole])
+    });
+    assert!(next(b).is_some_and(|t| t >= fine));
+    b.pass(10);
+    assert_eq!(ready(b, None, 10, 10).len(), 2);
+}
+
+pub fn stopped_runs_and_other_pools_are_not_ready(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(1));
+    let stopped = b.run_of(3);
+    b.lease(&pool, ShardKey::new(stopped, 0), session);
+    b.stop(stopped, StopCause::Cancel);
+    let job = b.job("elsewhere");
+    let terms = RunTerms {
+        pool: name("gpu"),
+        ..terms()
+    };
+    let other = NewRun {
+        terms,
+        ..b.new_run(job, "key", vec![Descriptor::Whole])
+    };
+    let other = b.create(NewRun {
+        ready_at: at(0),
+        ..other
+    });
+    assert!(ready(b, None, 10, 10).is_empty());
+    assert_eq!(wait(b.store.next_ready_at(name(POOL))), None);
+    assert_eq!(
+        ids(&wait(b.store.list_ready(name("gpu"), None, 10, 10))),
+        [other]
+    );
+}
+
+pub fn pages_of_ready_runs_follow_each_other(b: &Bench) {
+    let runs: Vec<RunId> = [0, 5, 0, 5, -5]
+        .into_iter()
+        .map(|p| with_priority(b, p))
+        .collect();
+    let expect = [runs[1], runs[3], runs[0], runs[2], runs[4]];
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = ready(b, after, 2, 1);
+        let Some(last) = page.last() else { break };
+        after = Some(last.run);
+        seen.extend(ids(&page));
+    }
+    assert_eq!(seen, expect);
+}

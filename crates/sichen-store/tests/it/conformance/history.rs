@@ -1,0 +1,186 @@
+//! The event log, and what is removed.
+
+use jiff::SignedDuration;
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{Occasion, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::model::DutyKey;
+use sichen_core::port::{CreateVerdict, EventFilter, NewRun, Op, Page};
+
+use crate::bench::{Bench, at, wait};
+
+pub fn events_are_listed_in_pages_and_by_entity(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(9));
+    let (one, two) = (b.run_of(2), b.run_of(1));
+    b.attempt(&pool, ShardKey::new(one, 1), session, Ending::Failed);
+    b.attempt(&pool, ShardKey::new(two, 0), session, Ending::Succeeded);
+    let all = b.dump().events;
+    let mut paged = Vec::new();
+    loop {
+        let page = Page {
+            after: paged.last().map(|e: &sichen_core::event::Event| e.seq),
+            limit: 3,
+        };
+        let events = wait(b.store.list_events(EventFilter::default(), page));
+        if events.is_empty() {
+            break;
+        }
+        paged.extend(events);
+    }
+    assert_eq!(paged, all);
+    let page = Page {
+        after: None,
+        limit: 100,
+    };
+    let of = |run, shard| wait(b.store.list_events(EventFilter { run, shard }, page));
+    let key = ShardKey::new(one, 1);
+    let about = |e: &Entity| match e {
+        Entity::Run(id) => *id == one,
+        Entity::Shard(key) => key.run == one,
+        _ => false,
+    };
+    let expect: Vec<_> = all.iter().filter(|e| about(&e.entity)).cloned().collect();
+    assert!(expect.len() >= 4);
+    assert_eq!(of(Some(one), None), expect);
+    // A refused report is of its shard, too.
+    let token = b.shard(key).token;
+    b.finish(b.report(key, sichen_core::ids::Token(token.0 + 1), Ending::Succeeded));
+    let kinds: Vec<Kind> = of(None, Some(key)).iter().map(|e| e.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            Kind::AttemptGranted,
+            Kind::AttemptEnded,
+            Kind::ReportRefused
+        ]
+    );
+    assert_eq!(of(Some(one), Some(key)).len(), 3);
+    assert!(of(Some(two), Some(key)).is_empty());
+    let later = Page {
+        after: Some(all.last().unwrap().seq),
+        limit: 100,
+    };
+    let filter = EventFilter {
+        run: None,
+        shard: Some(key),
+    };
+    assert_eq!(wait(b.store.list_events(filter, later)).len(), 1);
+}
+
+pub fn every_event_has_its_operation_and_actor(b: &Bench) {
+    let job = b.job("nightly");
+    let op = Op {
+        actor: "user alice".to_owned(),
+        ..b.op()
+    };
+    let run = b.new_run(job, "key", vec![]);
+    wait(b.store.create_runs(op.clone(), vec![], vec![run]));
+    let last = b.dump().events.pop().unwrap();
+    assert_eq!(
+        (last.kind, last.op, last.actor, last.at),
+        (Kind::RunCreated, op.id, op.actor, b.now())
+    );
+    assert_eq!(last.duty, None);
+}
+
+pub fn old_closed_runs_are_removed_with_their_events(b: &Bench) {
+    let (pool, session, janitor) = (b.pool(), b.session(9), b.fence(DutyKey::Janitor));
+    let (old, open) = (b.run_of(2), b.run_of(1));
+    b.attempt(&pool, ShardKey::new(old, 0), session, Ending::Succeeded);
+    b.stop(old, StopCause::Cancel);
+    b.pass(10);
+    let young = b.run_of(0);
+    let remove = |before, limit| {
+        wait(
+            b.store
+                .remove_history(b.op(), janitor.clone(), before, limit),
+        )
+    };
+    assert_eq!(
+        remove(at(0), 10),
+        0,
+        "it ended at that instant, not before it"
+    );
+    assert_eq!(remove(at(10), 0), 0);
+    assert_eq!(remove(at(10), 10), 1);
+    let dump = b.dump();
+    assert_eq!(
+        dump.runs.iter().map(|r| r.id).collect::<Vec<_>>(),
+        [open, young]
+    );
+    assert!(dump.shards.iter().all(|s| s.key.run != old));
+    assert!(dump.decisions.is_empty(), "a manual run had no instant");
+    let page = Page {
+        after: None,
+        limit: 100,
+    };
+    let filter = EventFilter {
+        run: Some(old),
+        shard: None,
+    };
+    assert!(wait(b.store.list_events(filter, page)).is_empty());
+    assert_eq!(remove(at(10), 10), 0);
+    // The oldest go first, as many as were asked for.
+    b.run_of(0);
+    b.pass(5);
+    assert_eq!(remove(b.now(), 1), 1);
+    assert_eq!(remove(b.now(), 9), 1);
+}
+
+pub fn a_removed_instant_stays_decided(b: &Bench) {
+    let (job, janitor) = (b.job("nightly"), b.fence(DutyKey::Janitor));
+    let planned = NewRun {
+        shards: vec![],
+        ..b.planned_run(job, at(-5))
+    };
+    b.create(planned.clone());
+    b.pass(10);
+    assert_eq!(
+        wait(b.store.remove_history(b.op(), janitor, b.now(), 10)),
+        1
+    );
+    let decisions = wait(b.store.list_decisions(job, at(-100), 10));
+    assert_eq!(decisions.len(), 1);
+    let removed = &decisions[0];
+    assert_eq!(
+        (removed.from, removed.to, removed.count),
+        (at(-5), at(-5), 1)
+    );
+    assert_eq!(
+        (removed.reason.as_str(), removed.reference.as_str()),
+        ("removed", "succeeded")
+    );
+    assert_eq!(wait(b.store.find_run(job, planned.occasion)), None);
+    // An explicit rerun of that instant is possible.
+    let again = Occasion::Planned {
+        at: at(-5),
+        rerun: 1,
+    };
+    let again = NewRun {
+        occasion: again,
+        ..b.planned_run(job, at(-5))
+    };
+    let verdicts = wait(b.store.create_runs(b.op(), vec![], vec![again]));
+    assert!(
+        matches!(verdicts[..], [CreateVerdict::Created(..)]),
+        "{verdicts:?}"
+    );
+}
+
+pub fn time_never_goes_back(b: &Bench) {
+    b.pass(100);
+    let job = b.job("nightly");
+    let session = b.session(1);
+    let before = b.now();
+    b.clock.set(at(0));
+    assert_eq!(b.now(), before);
+    b.create(b.new_run(job, "key", vec![]));
+    b.clock.set(at(114));
+    b.beat(session);
+    b.clock.set(at(50));
+    assert_eq!(b.now(), at(114));
+    assert!(b.dump().events.iter().all(|e| e.at >= before));
+    b.clock.advance(SignedDuration::from_secs(65));
+    assert_eq!(b.now(), at(115));
+}

@@ -1,0 +1,235 @@
+//! What every store must do. Each claim is a function over a [`Bench`]; the macro below asks it of
+//! every store. After each, the events are folded and compared with the rows.
+//!
+//! To add a claim: write it in its noun's file and list it below (an unlisted one is dead code).
+//! To add a store: one line at the end.
+
+mod checkpoints;
+mod dispatch;
+mod duties;
+mod fences;
+mod history;
+mod jobs;
+mod leases;
+mod operations;
+mod reaping;
+mod reports;
+mod runs;
+mod schedules;
+mod sessions;
+mod settling;
+mod stopping;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use sichen_core::port::Store;
+use sichen_store::clock::ManualClock;
+use sichen_store::sqlite::SqliteStore;
+
+use crate::bench::{Bench, at};
+use crate::fold;
+
+type Made = (Arc<dyn Store>, Box<dyn Any>);
+
+fn prove(make: fn(Arc<ManualClock>) -> Made, claim: fn(&Bench)) {
+    let clock = Arc::new(ManualClock::new(at(0)));
+    let (store, _kept) = make(Arc::clone(&clock));
+    let bench = Bench::new(store, clock);
+    claim(&bench);
+    fold::check(&bench.dump());
+}
+
+macro_rules! claims {
+    ($make:expr; $($group:ident: $($claim:ident,)+;)+) => {
+        $(mod $group {
+            $(#[test]
+            fn $claim() {
+                crate::conformance::prove($make, crate::conformance::$group::$claim);
+            })+
+        })+
+    };
+}
+
+macro_rules! conforms {
+    ($store:ident, $make:expr) => {
+        mod $store {
+            claims! { $make;
+                duties:
+                    a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
+                    a_live_owner_keeps_its_duty,
+                    an_owner_that_claims_again_keeps_its_term,
+                    an_expired_owners_duty_is_claimed_by_another,
+                    a_release_under_an_old_term_is_passed_over,
+                    an_expired_node_is_never_renewed_and_claims_nothing,
+                    live_nodes_and_all_duties_are_listed,
+                ;
+                jobs:
+                    a_new_job_is_found_by_name_and_uid,
+                    a_second_job_of_a_live_name_is_a_conflict,
+                    the_same_document_changes_nothing,
+                    an_edit_makes_the_next_revision_and_keeps_the_old_one,
+                    an_edit_decided_on_an_old_version_is_a_conflict,
+                    an_edit_closes_the_old_revisions_instants,
+                    an_edit_whose_closing_does_not_hold_changes_nothing,
+                    a_deleted_jobs_name_is_free_and_its_history_stays,
+                    a_deletion_decided_on_an_old_version_is_refused,
+                    pausing_closes_what_lies_behind,
+                    pausing_what_is_paused_changes_nothing,
+                    live_jobs_are_listed_by_name_in_pages,
+                    due_jobs_are_listed_soonest_first,
+                ;
+                schedules:
+                    an_advance_writes_mark_runs_and_decisions_together,
+                    an_advance_from_another_mark_writes_nothing,
+                    an_advance_of_an_old_revision_writes_nothing,
+                    an_advance_that_counted_other_active_runs_writes_nothing,
+                    an_advance_of_a_paused_or_deleted_job_writes_nothing,
+                    a_mark_never_goes_back,
+                    one_conflict_spares_its_neighbours,
+                    a_planned_instant_has_one_run_and_another_rerun_a_second,
+                    decisions_are_listed_from_an_instant_on,
+                ;
+                runs:
+                    a_run_comes_back_as_it_was_written,
+                    a_manual_key_has_one_run,
+                    the_same_key_with_another_request_is_a_conflict,
+                    callers_of_one_batch_are_independent,
+                    a_run_without_shards_has_succeeded_at_once,
+                    a_born_leased_run_runs_at_once,
+                    a_run_that_cannot_be_born_leased_waits,
+                    a_plan_step_becomes_the_runs_shards,
+                    a_plan_step_without_input_ends_the_run_at_once,
+                    a_failed_plan_step_fails_the_run,
+                    a_plan_step_that_ends_under_a_stop_grants_nothing,
+                    runs_are_listed_newest_first,
+                    progress_is_summed_over_shards,
+                ;
+                stopping:
+                    a_stop_cancels_what_waits_and_lets_what_runs_end,
+                    a_stop_of_a_run_that_only_waits_settles_it,
+                    the_first_cause_of_a_stop_stays,
+                    a_closed_run_is_not_stopped,
+                    a_success_after_a_stop_is_kept,
+                    a_retry_decided_before_a_stop_ends_cancelled,
+                    a_fatal_error_stops_the_whole_run,
+                    late_runs_are_those_past_their_deadline,
+                    a_deadline_fails_the_run,
+                ;
+                settling:
+                    the_last_report_settles_the_run,
+                    some_successes_make_a_partial_run,
+                    counts_that_must_match_decide_the_outcome,
+                    a_reopened_run_repeats_only_what_did_not_succeed,
+                    a_reopened_shard_keeps_its_checkpoint_token_and_attempts,
+                    reopening_may_name_its_shards,
+                    a_run_reopens_only_when_it_failed,
+                    a_reopened_run_has_no_stop_and_no_deadline,
+                    a_reopened_plan_step_plans_again,
+                    there_is_nothing_for_the_sweep_to_settle,
+                ;
+                dispatch:
+                    ready_runs_come_by_priority_then_age,
+                    a_runs_first_ready_shards_come_by_time_then_number,
+                    shards_that_wait_for_their_time_are_announced,
+                    stopped_runs_and_other_pools_are_not_ready,
+                    pages_of_ready_runs_follow_each_other,
+                ;
+                leases:
+                    a_grant_raises_the_token_and_tells_the_holder,
+                    a_shard_is_granted_once,
+                    grants_are_numbered_within_their_session,
+                    a_session_holds_no_more_than_its_slots,
+                    a_run_runs_no_more_than_its_parallelism,
+                    a_session_that_is_over_gets_nothing,
+                    a_draining_session_gets_nothing,
+                    a_session_of_another_pool_gets_nothing,
+                    nothing_is_granted_before_its_time,
+                    a_pools_owner_grants_for_its_own_pool_only,
+                    one_bad_grant_spares_its_neighbours,
+                    the_first_grant_starts_the_run,
+                    a_grant_after_a_lost_attempt_counts_as_a_takeover,
+                ;
+                reaping:
+                    shards_of_a_session_that_is_over_are_overdue,
+                    shards_past_their_timeout_are_overdue_after_the_grace,
+                    a_reap_raises_the_token_and_the_late_report_is_stale,
+                    a_session_that_lives_is_not_reaped_as_lost,
+                    a_timeout_is_reaped_under_a_live_session,
+                    what_was_reported_meanwhile_is_not_reaped,
+                    the_last_reap_settles_the_run,
+                    one_bad_reap_spares_its_neighbours,
+                ;
+                reports:
+                    a_report_is_accepted_once_and_repeats_are_duplicates,
+                    a_second_answer_under_the_same_token_contradicts,
+                    an_old_token_is_stale_and_recorded,
+                    an_unknown_token_is_stale_below_it,
+                    a_report_of_no_running_attempt_is_refused,
+                    a_report_of_no_shard_is_missing,
+                    a_report_after_the_sessions_expiry_is_accepted,
+                    a_report_leaves_progress_and_failure,
+                    a_failed_attempt_waits_for_its_retry,
+                    a_released_attempt_goes_back_into_the_budget,
+                    one_bad_report_spares_its_neighbours,
+                ;
+                checkpoints:
+                    a_checkpoint_is_handed_to_the_next_attempt,
+                    a_checkpoint_never_moves_back,
+                    a_checkpoint_under_an_old_token_is_refused,
+                    a_checkpoint_under_an_expired_session_is_refused,
+                    a_checkpoint_by_another_session_is_refused,
+                    progress_alone_is_no_new_version,
+                    one_bad_checkpoint_spares_its_neighbours,
+                ;
+                sessions:
+                    a_session_lives_from_beat_to_beat,
+                    an_expired_session_is_never_renewed,
+                    a_beat_never_shortens_a_session,
+                    a_new_incarnation_ends_the_old_one_only_if_its_trees_are_dead,
+                    another_boot_or_uid_supersedes_nothing,
+                    a_superseded_session_is_told_so,
+                    a_name_over_two_identities_is_an_alarm,
+                    a_session_ends_once,
+                    the_reaper_ends_only_what_has_expired,
+                    sessions_are_listed_with_what_they_hold,
+                ;
+                fences:
+                    an_old_term_writes_nothing,
+                    a_duty_that_was_released_writes_nothing,
+                    another_duty_is_no_right,
+                ;
+                history:
+                    events_are_listed_in_pages_and_by_entity,
+                    every_event_has_its_operation_and_actor,
+                    old_closed_runs_are_removed_with_their_events,
+                    a_removed_instant_stays_decided,
+                    time_never_goes_back,
+                ;
+                operations:
+                    a_committed_operation_is_found,
+                    the_same_operation_again_does_not_apply_twice,
+                    an_empty_batch_is_no_harm,
+                ;
+            }
+        }
+    };
+}
+
+conforms!(memory, crate::conformance::new_memory);
+conforms!(sqlite_in_memory, crate::conformance::new_sqlite);
+conforms!(sqlite_on_disk, crate::conformance::new_sqlite_on_disk);
+
+fn new_memory(clock: Arc<ManualClock>) -> Made {
+    (Arc::new(sichen_store::memory::MemoryStore::new(clock)), Box::new(()))
+}
+
+fn new_sqlite(clock: Arc<ManualClock>) -> Made {
+    (Arc::new(SqliteStore::open_in_memory(clock).expect("it opens")), Box::new(()))
+}
+
+fn new_sqlite_on_disk(clock: Arc<ManualClock>) -> Made {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(dir.path(), clock).expect("it opens");
+    (Arc::new(store), Box::new(dir))
+}

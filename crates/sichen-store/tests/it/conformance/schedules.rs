@@ -1,0 +1,212 @@
+//! High-water marks and what is decided between them.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::ids::{JobUid, Occasion, Revision};
+use sichen_core::layout::Descriptor;
+use sichen_core::model::Decision;
+use sichen_core::port::{Advance, AdvanceVerdict, CreateVerdict, NewRun};
+
+use crate::bench::{Bench, at, wait};
+
+fn advance(b: &Bench, items: Vec<Advance>) -> Vec<AdvanceVerdict> {
+    let fences = items.iter().map(|item| b.trigger(item.job)).collect();
+    wait(b.store.advance_schedules(b.op(), fences, items))
+}
+
+fn decision(from: Timestamp, reason: &str) -> Decision {
+    Decision {
+        from,
+        to: from,
+        count: 1,
+        reason: reason.to_owned(),
+        reference: String::new(),
+    }
+}
+
+/// Offers `item` and expects that nothing comes of it.
+fn is_conflict(b: &Bench, item: Advance) {
+    let fence = b.trigger(item.job);
+    let before = b.dump();
+    let verdicts = wait(
+        b.store
+            .advance_schedules(b.op(), vec![fence.clone()], vec![item]),
+    );
+    assert_eq!(verdicts, [AdvanceVerdict::Conflict]);
+    assert_eq!(b.dump(), before);
+    wait(b.store.release_duties(b.op(), vec![fence]));
+}
+
+pub fn an_advance_writes_mark_runs_and_decisions_together(b: &Bench) {
+    let job = b.job("nightly");
+    let (one, two) = (at(10), at(20));
+    let mut item = b.step(job, at(25));
+    item.runs = vec![b.planned_run(job, one)];
+    item.decisions = vec![decision(two, "overlap")];
+    item.active_runs = Some(0);
+    let verdicts = advance(b, vec![item.clone()]);
+    let [AdvanceVerdict::Advanced(runs)] = &verdicts[..] else {
+        panic!("{verdicts:?}")
+    };
+    let [CreateVerdict::Created(run, None)] = runs[..] else {
+        panic!("{runs:?}")
+    };
+    let row = b.get_job(job);
+    assert_eq!((row.high_water, row.next_due), (at(25), item.next_due));
+    assert_eq!((row.active_runs, row.ver), (1, 2));
+    assert_eq!(b.run(run).occasion.planned_at(), Some(one));
+    assert_eq!(wait(b.store.list_decisions(job, one, 10)), item.decisions);
+    let event = b
+        .dump()
+        .events
+        .into_iter()
+        .find(|e| e.kind.word() == "schedule_advanced");
+    let data: serde_json::Value = serde_json::from_str(&event.unwrap().data).unwrap();
+    assert_eq!(data["to"], at(25).as_microsecond());
+    assert_eq!(data["runs"][0], format!("p/{}/0", one.as_microsecond()));
+    assert_eq!(data["decisions"][0]["reason"], "overlap");
+}
+
+pub fn an_advance_from_another_mark_writes_nothing(b: &Bench) {
+    let job = b.job("nightly");
+    let stale = Advance {
+        runs: vec![b.planned_run(job, at(5))],
+        ..b.step(job, at(10))
+    };
+    advance(b, vec![b.step(job, at(10))]);
+    wait(b.store.release_duties(b.op(), vec![]));
+    let owner = b.dump().duties.pop().unwrap();
+    let fence = sichen_core::port::Fence {
+        key: owner.key,
+        term: owner.term,
+    };
+    let verdicts = wait(b.store.advance_schedules(b.op(), vec![fence], vec![stale]));
+    assert_eq!(verdicts, [AdvanceVerdict::Conflict]);
+    assert!(b.dump().runs.is_empty());
+}
+
+pub fn an_advance_of_an_old_revision_writes_nothing(b: &Bench) {
+    let job = b.job("nightly");
+    is_conflict(
+        b,
+        Advance {
+            revision: Revision(2),
+            ..b.step(job, at(10))
+        },
+    );
+    is_conflict(
+        b,
+        Advance {
+            job: JobUid(uuid::Uuid::nil()),
+            ..b.step(job, at(10))
+        },
+    );
+}
+
+pub fn an_advance_that_counted_other_active_runs_writes_nothing(b: &Bench) {
+    let job = b.job("nightly");
+    b.create(b.new_run(job, "somebody", vec![Descriptor::Whole]));
+    is_conflict(
+        b,
+        Advance {
+            active_runs: Some(0),
+            ..b.step(job, at(10))
+        },
+    );
+    let counted = Advance {
+        active_runs: Some(1),
+        ..b.step(job, at(10))
+    };
+    assert_eq!(
+        advance(b, vec![counted]),
+        [AdvanceVerdict::Advanced(vec![])]
+    );
+}
+
+pub fn an_advance_of_a_paused_or_deleted_job_writes_nothing(b: &Bench) {
+    let job = b.job("nightly");
+    wait(
+        b.store
+            .set_job_paused(b.op(), true, b.step(job, b.now()), 1),
+    );
+    is_conflict(b, b.step(job, at(10)));
+    assert!(wait(b.store.delete_job(b.op(), job, b.get_job(job).ver)));
+    is_conflict(b, b.step(job, at(10)));
+}
+
+pub fn a_mark_never_goes_back(b: &Bench) {
+    let job = b.job("nightly");
+    is_conflict(b, b.step(job, at(-1)));
+}
+
+pub fn one_conflict_spares_its_neighbours(b: &Bench) {
+    let (one, two) = (b.job("one"), b.job("two"));
+    let bad = Advance {
+        revision: Revision(9),
+        ..b.step(one, at(10))
+    };
+    let verdicts = advance(b, vec![bad, b.step(two, at(10))]);
+    assert_eq!(
+        verdicts,
+        [AdvanceVerdict::Conflict, AdvanceVerdict::Advanced(vec![])]
+    );
+    assert_eq!(
+        (b.get_job(one).high_water, b.get_job(two).high_water),
+        (at(0), at(10))
+    );
+}
+
+pub fn a_planned_instant_has_one_run_and_another_rerun_a_second(b: &Bench) {
+    let job = b.job("nightly");
+    let run = b.planned_run(job, at(5));
+    let first = b.create(run.clone());
+    let again = NewRun {
+        occasion: Occasion::Planned {
+            at: at(5),
+            rerun: 1,
+        },
+        ..run.clone()
+    };
+    let item = Advance {
+        runs: vec![run, again],
+        ..b.step(job, at(10))
+    };
+    let verdicts = advance(b, vec![item]);
+    let [AdvanceVerdict::Advanced(runs)] = &verdicts[..] else {
+        panic!("{verdicts:?}")
+    };
+    assert_eq!(runs[0], CreateVerdict::Exists(first));
+    assert!(
+        matches!(runs[1], CreateVerdict::Created(id, None) if id != first),
+        "{runs:?}"
+    );
+}
+
+pub fn decisions_are_listed_from_an_instant_on(b: &Bench) {
+    let job = b.job("nightly");
+    let long = Decision {
+        to: at(7),
+        count: 5,
+        ..decision(at(3), "paused")
+    };
+    let decisions = vec![
+        decision(at(1), "gap"),
+        long.clone(),
+        decision(at(9), "overlap"),
+    ];
+    advance(
+        b,
+        vec![Advance {
+            decisions: decisions.clone(),
+            ..b.step(job, at(10))
+        }],
+    );
+    let list = |from, limit| wait(b.store.list_decisions(job, from, limit));
+    assert_eq!(list(at(0), 10), decisions);
+    assert_eq!(list(at(7), 10), decisions[1..], "a range counts by its end");
+    assert_eq!(
+        list(at(7) + SignedDuration::from_micros(1), 10),
+        decisions[2..]
+    );
+    assert_eq!(list(at(0), 2), decisions[..2]);
+    assert!(list(at(10), 10).is_empty());
+}
