@@ -132,8 +132,21 @@ impl Driver {
                 biased;
                 () = dropped.cancelled() => return Ok(Drained { unreported: this.session.unreported().count() }),
                 Some(answer) = written.recv() => this.on_written(answer),
-                Some((number, event)) = incoming.recv() => this.on_stream(number, event),
-                Some(joined) = this.work.join_next_with_id() => this.on_joined(joined),
+                Some((number, event)) = incoming.recv() => {
+                    this.on_stream(number, event);
+                    // What else has come makes one batch for the journal.
+                    for _ in 0..INBOX {
+                        let Ok((number, event)) = incoming.try_recv() else { break };
+                        this.on_stream(number, event);
+                    }
+                }
+                Some(joined) = this.work.join_next_with_id() => {
+                    this.on_joined(joined);
+                    for _ in 0..INBOX {
+                        let Some(joined) = this.work.try_join_next_with_id() else { break };
+                        this.on_joined(joined);
+                    }
+                }
                 Some(Control::Drain { grace_ms }) = orders.recv() => this.feed(Input::Drain { grace_ms }),
                 () = Signals::next(signals.as_mut()) => {
                     tracing::info!(grace_ms, "draining");

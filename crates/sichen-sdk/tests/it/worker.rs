@@ -583,12 +583,10 @@ async fn a_handler_that_blocks_its_runtime_delays_no_beat() {
     assert_eq!(finish.outcome(), v1::Outcome::Succeeded);
     conn.ack(&finish, v1::Verdict::Accepted).await;
     handle.drain(1_000).await;
-    patiently(tokio::task::spawn_blocking(move || {
-        thread.join().unwrap()
-    }))
-    .await
-    .unwrap()
-    .unwrap();
+    patiently(tokio::task::spawn_blocking(move || thread.join().unwrap()))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

@@ -143,6 +143,11 @@ fn optional<T: serde::de::DeserializeOwned + Default>(
         .map_err(|_| HandlerError::fatal_run("bad-parameters", format!("{name} must be {what}")))
 }
 
+/// Read by the loader, or part of Sichen's own contract.
+fn is_reserved(name: &str) -> bool {
+    name.starts_with("LD_") || name.starts_with("SICHEN_") || name == "GCONV_PATH"
+}
+
 impl Source {
     fn launch(&self, context: &Context) -> Result<Launch, HandlerError> {
         let parameters: serde_json::Value = context.read_parameters()?;
@@ -180,6 +185,12 @@ impl Source {
                 }
                 let env: BTreeMap<String, String> = optional(&parameters, "env", "a map of texts")?;
                 let cwd: Option<PathBuf> = optional(&parameters, "cwd", "a path")?;
+                // With these a job could make an allowed program into another one, or forge the
+                // contract.
+                if let Some(name) = env.keys().find(|name| is_reserved(name)) {
+                    let message = format!("a job may not set {name} for an allowed program");
+                    return Err(HandlerError::fatal_run("not-allowed", message));
+                }
                 let env = env.into_iter().collect();
                 Ok(Launch { argv, cwd, env })
             }

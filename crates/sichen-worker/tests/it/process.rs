@@ -267,6 +267,7 @@ async fn a_job_names_only_allowed_programs_and_no_shell_reads_its_words() {
         (6, r#"["/bin/sh", "-c", "id"]"#),
         (7, r#"["/bin/../bin/echo"]"#),
         (8, "[]"),
+        (9, r#"["/bin/echo"], "env": {"LD_PRELOAD": "/tmp/x.so"}"#),
     ] {
         conn.grant(grant("process", token, &format!(r#"{{"argv": {argv}}}"#)))
             .await;
