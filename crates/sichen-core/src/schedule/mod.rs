@@ -8,6 +8,7 @@
 //! # Not here
 //! Writing runs and skips down, and the clock (the trigger duty).
 
+pub mod calendar;
 pub mod cron;
 pub mod cronjob;
 mod due;

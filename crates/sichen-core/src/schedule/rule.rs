@@ -8,10 +8,13 @@
 //! # Not here
 //! Several schedules together (`super::union`), what to do with what was missed (`super::due`).
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
 
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+use super::calendar::{self, Calendar, MAX_DAYS, Use, day_start, first_instant};
 use super::cron::{self, Cron, Dialect, Fold, Gap};
 use super::zone;
 
@@ -35,6 +38,13 @@ pub enum Error {
         "SC1117 the expression names the zone `{in_text}` and the schedule `{beside}`; keep one of them"
     )]
     TwoZones { in_text: String, beside: String },
+    #[error(transparent)]
+    Calendar(#[from] calendar::Error),
+    #[error(
+        "SC1124 only an expression with fixed times, at most {max} a day, can roll to another day; use working-days or days-off",
+        max = calendar::MAX_ROLLED_TIMES
+    )]
+    Rolled,
 }
 
 /// What makes the instants.
@@ -61,6 +71,7 @@ pub struct Schedule {
     zone: TimeZone,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
+    calendar: Option<(Arc<Calendar>, Use)>,
 }
 
 impl Schedule {
@@ -97,6 +108,7 @@ impl Schedule {
             zone,
             start: None,
             end: None,
+            calendar: None,
         })
     }
 
@@ -112,6 +124,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
+            calendar: None,
         })
     }
 
@@ -123,6 +136,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
+            calendar: None,
         }
     }
 
@@ -137,6 +151,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
+            calendar: None,
         })
     }
 
@@ -164,6 +179,26 @@ impl Schedule {
             return Err(Error::Bounds { start, end });
         }
         (self.start, self.end) = (start, end);
+        Ok(self)
+    }
+
+    /// The same on the days of a calendar only, or rolled to them.
+    ///
+    /// # Errors
+    /// A calendar that is refused, or rolling of what follows elapsed time or is too frequent.
+    pub fn on(mut self, calendar: Arc<Calendar>, usage: Use) -> Result<Schedule, Error> {
+        calendar.check()?;
+        let can_roll = match &self.rule {
+            Rule::Cron(cron) => {
+                cron.class() == cron::Class::Fixed
+                    && cron.times_per_day() <= calendar::MAX_ROLLED_TIMES
+            }
+            _ => false,
+        };
+        if usage.rolls() && !can_roll {
+            return Err(Error::Rolled);
+        }
+        self.calendar = Some((calendar, usage));
         Ok(self)
     }
 
@@ -207,6 +242,35 @@ impl Schedule {
     /// The last instant of the rule strictly before `before`, whatever the bounds: where the period
     /// of a first run begins.
     pub fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
+        match &self.calendar {
+            None => self.rule_prev(before),
+            Some((calendar, usage)) if usage.rolls() => {
+                let mut date = self.zone.to_datetime(before).date();
+                for _ in 0..MAX_DAYS {
+                    let found = self.rolled_on(date, calendar, *usage);
+                    if let Some(at) = found.into_iter().rev().find(|at| *at < before) {
+                        return Some(at);
+                    }
+                    date = date.checked_sub(1.day()).ok()?;
+                }
+                None
+            }
+            Some((calendar, usage)) => {
+                let mut before = before;
+                for _ in 0..MAX_DAYS {
+                    let at = self.rule_prev(before)?;
+                    let date = self.zone.to_datetime(at).date();
+                    if usage.keeps(calendar.is_working(date)) {
+                        return Some(at);
+                    }
+                    before = day_start(date, &self.zone)?.min(at);
+                }
+                None
+            }
+        }
+    }
+
+    fn rule_prev(&self, before: Timestamp) -> Option<Timestamp> {
         match &self.rule {
             Rule::Cron(cron) => cron.prev(before, &self.zone),
             Rule::Every { period, anchor } => {
@@ -220,6 +284,75 @@ impl Schedule {
     }
 
     fn next_unbounded(&self, after: Timestamp) -> Option<Timestamp> {
+        match &self.calendar {
+            None => self.rule_next(after),
+            Some((calendar, usage)) if usage.rolls() => {
+                let mut date = self.zone.to_datetime(after).date();
+                for _ in 0..MAX_DAYS {
+                    let found = self.rolled_on(date, calendar, *usage);
+                    if let Some(at) = found.into_iter().find(|at| *at > after) {
+                        return Some(at);
+                    }
+                    date = date.checked_add(1.day()).ok()?;
+                }
+                None
+            }
+            Some((calendar, usage)) => {
+                let mut after = after;
+                for _ in 0..MAX_DAYS {
+                    let at = self.rule_next(after)?;
+                    let date = self.zone.to_datetime(at).date();
+                    if usage.keeps(calendar.is_working(date)) {
+                        return Some(at);
+                    }
+                    let tomorrow = day_start(date.checked_add(1.day()).ok()?, &self.zone)?;
+                    after = tomorrow
+                        .checked_sub(SignedDuration::from_nanos(1))
+                        .ok()?
+                        .max(at);
+                }
+                None
+            }
+        }
+    }
+
+    /// The planned instants of a date, its own and those rolled onto it, in order.
+    fn rolled_on(&self, date: Date, calendar: &Calendar, usage: Use) -> Vec<Timestamp> {
+        if !calendar.is_working(date) {
+            return Vec::new();
+        }
+        let mut found = self.rule_on(date);
+        for other in calendar.rolled_onto(date, usage) {
+            let moved = self.rule_on(other).into_iter().filter_map(|at| {
+                let time = self.nominal(at).time();
+                first_instant(date.to_datetime(time), &self.zone)
+            });
+            found.extend(moved);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The rule's own instants on a local date.
+    fn rule_on(&self, date: Date) -> Vec<Timestamp> {
+        let bounds = |date: Date| day_start(date, &self.zone);
+        let (Some(start), Some(end)) = (
+            bounds(date),
+            date.checked_add(1.day()).ok().and_then(bounds),
+        ) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut at = zone::instant(start.as_second() - 1);
+        while let Some(next) = self.rule_next(at).filter(|next| *next < end) {
+            found.push(next);
+            at = next;
+        }
+        found
+    }
+
+    fn rule_next(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.rule {
             Rule::Cron(cron) => cron.next(after, &self.zone),
             Rule::Every { period, anchor } => {
@@ -248,12 +381,61 @@ impl Schedule {
         if first > last {
             return 0;
         }
+        match &self.calendar {
+            None => self.rule_count(first, last),
+            Some((_, usage)) if usage.rolls() => {
+                let mut count = 1;
+                let mut at = first;
+                while let Some(next) = self.next(at).filter(|next| *next <= last) {
+                    count += 1;
+                    at = next;
+                }
+                count
+            }
+            Some((calendar, usage)) => self.count_kept(first, last, calendar, *usage),
+        }
+    }
+
+    /// Counts stretch by stretch of days that are kept.
+    fn count_kept(
+        &self,
+        first: Timestamp,
+        last: Timestamp,
+        calendar: &Calendar,
+        usage: Use,
+    ) -> u64 {
+        let end = self.zone.to_datetime(last).date();
+        let mut date = self.zone.to_datetime(first).date();
+        let mut count = 0;
+        let mut open: Option<Timestamp> = None;
+        loop {
+            let keeps = usage.keeps(calendar.is_working(date));
+            let start = day_start(date, &self.zone).unwrap_or(first).max(first);
+            match (keeps, open) {
+                (true, None) => open = Some(start),
+                (false, Some(from)) => {
+                    count += self.rule_count(from, zone::instant(start.as_second() - 1));
+                    open = None;
+                }
+                _ => {}
+            }
+            match date.checked_add(1.day()) {
+                Ok(next) if date < end => date = next,
+                _ => break,
+            }
+        }
+        count + open.map_or(0, |from| self.rule_count(from, last))
+    }
+
+    /// The rule's own instants from one second through another.
+    fn rule_count(&self, first: Timestamp, last: Timestamp) -> u64 {
         match &self.rule {
             Rule::Cron(cron) => cron.count(zone::instant(first.as_second() - 1), last, &self.zone),
-            Rule::Every { period, .. } => {
-                ((last.as_second() - first.as_second()) / period.as_secs() + 1).unsigned_abs()
+            Rule::Every { period, anchor } => {
+                let upto = |second: i64| (second - anchor.as_second()).div_euclid(period.as_secs());
+                (upto(last.as_second()) - upto(first.as_second() - 1)).unsigned_abs()
             }
-            Rule::At(_) => 1,
+            Rule::At(instant) => u64::from(first <= *instant && *instant <= last),
             Rule::After { .. } => 0,
         }
     }

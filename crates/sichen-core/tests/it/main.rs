@@ -1,5 +1,6 @@
 //! Claims about the rules, from the outside.
 
+mod schedule_calendar;
 mod schedule_cron_cases;
 mod schedule_cronjob_cases;
 mod schedule_differential;

@@ -9,6 +9,7 @@
 //! | `schedules` | list of `{cron: EXPR}`, `{cron: {expr, dialect, gap, fold}}`, `{every: 20m}`, `{every: {period, anchor}}`, `{at: TIME}`, `{after: 10m}` |
 //! | `timeZone` | IANA zone of the schedules, `UTC` if left out |
 //! | `start`, `end` | bounds, the end left out itself |
+//! | `calendar`, `calendarUse` | `{name, weekend, off, work}` and `working-days`, `days-off`, `roll-forward` or `roll-back` |
 //! | `key` | spreads `H` and jitter |
 //! | `catchUp` | `none`, `latest` (default), `{all: N}`, `coalesce` |
 //! | `startingDeadline` | latest start after the planned time, such as `10m` |
@@ -34,6 +35,7 @@
 use std::io::{Read as _, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args as ClapArgs;
@@ -41,6 +43,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sichen_core::document::Duration;
+use sichen_core::schedule::calendar::{Calendar, Use};
 use sichen_core::schedule::cron::{Dialect, Fold, Gap};
 use sichen_core::schedule::cronjob::{self, Action, CronJob};
 use sichen_core::schedule::overlap::{Blocker, Overlap, Verdict, judge};
@@ -120,6 +123,8 @@ struct JobCase {
     time_zone: String,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
+    calendar: Option<Calendar>,
+    calendar_use: Option<Use>,
     #[serde(default)]
     key: String,
     #[serde(default)]
@@ -336,7 +341,14 @@ fn build(schedule: &ScheduleCase, case: &JobCase) -> anyhow::Result<Schedule> {
         ScheduleCase::At(at) => Schedule::at(*at).shown_in(&case.time_zone)?,
         ScheduleCase::After(delay) => Schedule::after(delay.0)?.shown_in(&case.time_zone)?,
     };
-    Ok(schedule.within(case.start, case.end)?)
+    let schedule = schedule.within(case.start, case.end)?;
+    match (&case.calendar, case.calendar_use) {
+        (Some(calendar), usage) => {
+            Ok(schedule.on(Arc::new(calendar.clone()), usage.unwrap_or(Use::WorkingDays))?)
+        }
+        (None, Some(_)) => bail!("`calendarUse` needs a `calendar`"),
+        (None, None) => Ok(schedule),
+    }
 }
 
 type Decision = (Timestamp, Value);

@@ -251,6 +251,14 @@ impl Cron {
         }
     }
 
+    /// How many times a matching day holds; 0 for `@every`.
+    pub fn times_per_day(&self) -> u64 {
+        match &self.body {
+            Body::Fields { pattern, .. } => pattern.times_per_day(),
+            Body::Every(_) => 0,
+        }
+    }
+
     /// The period of `@every`.
     pub fn every(&self) -> Option<SignedDuration> {
         match self.body {

@@ -1,0 +1,201 @@
+//! Claims about working days, with the holidays that China announced for 2026.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use sichen_core::schedule::calendar::{Calendar, Use};
+use sichen_core::schedule::cron::Dialect;
+use sichen_core::schedule::{Error, Schedule};
+
+/// As an iCalendar file: folded lines, an exclusive end, work days marked in the summary.
+const CN_2026: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n\
+BEGIN:VEVENT\r\nSUMMARY:元旦 休\r\nDTSTART;VALUE=DATE:20260101\r\nDTEND;VALUE=DATE:20260104\r\nEND:VEVENT\r\n\
+BEGIN:VEVENT\r\nSUMMARY:元旦 班\r\nDTSTART;VALUE=DATE:20260104\r\nEND:VEVENT\r\n\
+BEGIN:VEVENT\r\nSUMMARY:春节\r\n  休\r\nDTSTART;VALUE=DATE:20260215\r\nDTEND;VALUE=DATE:20260224\r\nEND:VEVENT\r\n\
+BEGIN:VEVENT\r\nSUMMARY:春节 班\r\nDTSTART;VALUE=DATE:20260214\r\nEND:VEVENT\r\n\
+BEGIN:VEVENT\r\nSUMMARY:春节 班\r\nDTSTART;VALUE=DATE:20260228\r\nEND:VEVENT\r\n\
+END:VCALENDAR\r\n";
+
+fn at(text: &str) -> Timestamp {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn cn() -> Arc<Calendar> {
+    Arc::new(Calendar::from_ics("cn-2026", CN_2026, "班").expect("a good calendar"))
+}
+
+fn schedule(expr: &str, usage: Use) -> Schedule {
+    Schedule::cron(
+        expr,
+        Dialect::Crontab,
+        "Asia/Shanghai",
+        None,
+        Timestamp::UNIX_EPOCH,
+    )
+    .and_then(|schedule| schedule.on(cn(), usage))
+    .expect("a good schedule")
+}
+
+/// The next dates at their local time; going back finds the same, and counting agrees.
+fn check(expr: &str, usage: Use, from: &str, expect: &[&str]) {
+    let schedule = schedule(expr, usage);
+    let mut found = Vec::new();
+    let mut last = at(from);
+    for _ in expect {
+        last = schedule.next(last).expect("one more");
+        found.push(last);
+    }
+    let local: Vec<_> = found
+        .iter()
+        .map(|at| at.display_with_offset(jiff::tz::offset(8)).to_string()[..16].to_owned())
+        .collect();
+    assert_eq!(local, expect, "{expr} {usage:?}");
+    for pair in found.windows(2) {
+        assert_eq!(
+            schedule.prev(pair[1]),
+            Some(pair[0]),
+            "{expr} {usage:?}: prev undoes next"
+        );
+    }
+    assert_eq!(
+        schedule.count(at(from), last),
+        expect.len() as u64,
+        "{expr} {usage:?}: count agrees"
+    );
+}
+
+#[test]
+fn a_calendar_file_says_which_days_are_worked() {
+    let calendar = cn();
+    let works = |text: &str| calendar.is_working(text.parse::<Date>().expect("a date"));
+    for date in [
+        "2026-01-04",
+        "2026-02-14",
+        "2026-02-28",
+        "2026-02-24",
+        "2026-01-05",
+    ] {
+        assert!(works(date), "{date}");
+    }
+    for date in [
+        "2026-01-01",
+        "2026-01-03",
+        "2026-02-15",
+        "2026-02-23",
+        "2026-03-01",
+    ] {
+        assert!(!works(date), "{date}");
+    }
+    assert_eq!(
+        calendar
+            .known_through()
+            .map(|date| date.to_string())
+            .as_deref(),
+        Some("2026-02-28")
+    );
+}
+
+#[test]
+fn only_working_days_count() {
+    check(
+        "0 9 * * *",
+        Use::WorkingDays,
+        "2026-02-12T12:00:00+08:00",
+        &[
+            "2026-02-13T09:00",
+            "2026-02-14T09:00",
+            "2026-02-24T09:00",
+            "2026-02-25T09:00",
+        ],
+    );
+    // Every half hour, also of an interval.
+    check(
+        "*/30 23 * * *",
+        Use::WorkingDays,
+        "2026-02-14T23:10:00+08:00",
+        &["2026-02-14T23:30", "2026-02-24T23:00", "2026-02-24T23:30"],
+    );
+}
+
+#[test]
+fn only_days_off_count() {
+    check(
+        "30 10 * * *",
+        Use::DaysOff,
+        "2026-01-01T00:00:00+08:00",
+        &[
+            "2026-01-01T10:30",
+            "2026-01-02T10:30",
+            "2026-01-03T10:30",
+            "2026-01-10T10:30",
+        ],
+    );
+}
+
+#[test]
+fn a_time_on_a_day_off_rolls() {
+    // The 15th to the 23rd are off; the 16th rolls to the 24th or back to the 14th, a worked Saturday.
+    check(
+        "0 8 16 * *",
+        Use::RollForward,
+        "2026-02-01T00:00:00+08:00",
+        &[
+            "2026-02-24T08:00",
+            "2026-03-16T08:00",
+            "2026-04-16T08:00",
+            "2026-05-18T08:00",
+        ],
+    );
+    check(
+        "0 8 16 * *",
+        Use::RollBack,
+        "2026-02-01T00:00:00+08:00",
+        &[
+            "2026-02-14T08:00",
+            "2026-03-16T08:00",
+            "2026-04-16T08:00",
+            "2026-05-15T08:00",
+        ],
+    );
+    // Several days roll onto one: once.
+    check(
+        "0 8 * * *",
+        Use::RollForward,
+        "2026-02-14T00:00:00+08:00",
+        &["2026-02-14T08:00", "2026-02-24T08:00", "2026-02-25T08:00"],
+    );
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let interval = Schedule::cron(
+        "*/5 * * * *",
+        Dialect::Crontab,
+        "UTC",
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
+    let refused = interval.and_then(|schedule| schedule.on(cn(), Use::RollForward));
+    assert!(matches!(refused, Err(Error::Rolled)));
+    let mut calendar = Calendar::new("bad");
+    calendar.weekend = (0..7).collect();
+    assert!(calendar.check().is_err());
+    let mut calendar = Calendar::new("bad");
+    let date: Date = "2026-05-04".parse().expect("a date");
+    calendar.off.insert(date);
+    calendar.work.insert(date);
+    assert!(calendar.check().is_err());
+    let mut calendar = Calendar::new("bad");
+    calendar.off = date.series(jiff::ToSpan::days(1)).take(70).collect();
+    assert!(calendar.check().is_err());
+    assert!(Calendar::from_ics("bad", "BEGIN:VEVENT\nDTSTART:soon\nEND:VEVENT", "").is_err());
+}
+
+#[test]
+fn a_calendar_that_leaves_nothing_ends_the_search() {
+    // Weekdays alone, on days off alone, with no holiday left.
+    let schedule = schedule("0 9 * * 1-5", Use::DaysOff);
+    assert_eq!(schedule.next(at("2026-03-01T00:00:00Z")), None);
+}
