@@ -343,9 +343,10 @@ fn build(schedule: &ScheduleCase, case: &JobCase) -> anyhow::Result<Schedule> {
     };
     let schedule = schedule.within(case.start, case.end)?;
     match (&case.calendar, case.calendar_use) {
-        (Some(calendar), usage) => {
-            Ok(schedule.on(Arc::new(calendar.clone()), usage.unwrap_or(Use::WorkingDays))?)
-        }
+        (Some(calendar), usage) => Ok(schedule.on(
+            Arc::new(calendar.clone()),
+            usage.unwrap_or(Use::WorkingDays),
+        )?),
         (None, Some(_)) => bail!("`calendarUse` needs a `calendar`"),
         (None, None) => Ok(schedule),
     }
