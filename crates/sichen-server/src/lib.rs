@@ -1,7 +1,14 @@
 //! The edges of a server node: workers' gRPC sessions, the REST API, access.
 //!
+//! Start at [`Server`].
+//!
 //! # Not here
 //! Duties (`sichen-engine`), rules (`sichen-core`), a concrete store (only the binary knows one).
 
+pub mod auth;
+pub mod document;
 pub mod grpc;
 pub mod rest;
+mod server;
+
+pub use server::{MAX_CONNECTIONS, STOP_GRACE_SECONDS, Server};

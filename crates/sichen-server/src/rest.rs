@@ -1,6 +1,161 @@
 //! The REST API under `/api/v1`.
 //!
+//! # Invariants
+//! - Every route asks for the token, but for `/healthz` and `/readyz`.
+//! - Every listing is paged, every body and every wait has a limit.
+//!
 //! # Not here
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
+mod answer;
+mod cluster;
+mod convert;
+pub mod export;
+mod gate;
+mod history;
+mod jobs;
+mod request;
+mod runs;
 pub mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use axum::{Router, middleware};
+use sichen_core::document::Document;
+use sichen_core::ids::{JobUid, Revision};
+use sichen_core::model::Job;
+use sichen_core::port::{self, Store};
+use sichen_engine::control::Control;
+use sichen_engine::documents::Documents;
+use sichen_engine::driver::Engine;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::auth::Tokens;
+
+pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
+pub use jobs::MAX_NEXT;
+
+/// Who asks: there is one token, so there is one user.
+const ACTOR: &str = "user api";
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Api(Arc<Shared>);
+
+struct Shared {
+    engine: Arc<Engine>,
+    control: Control,
+    documents: Documents,
+    tokens: Arc<Tokens>,
+    running: TaskTracker,
+    room: Arc<Semaphore>,
+    exporting: Arc<Semaphore>,
+    probing: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+impl Api {
+    fn store(&self) -> &dyn Store {
+        &*self.0.engine.context.store
+    }
+
+    /// The document in force of `job`.
+    async fn document(&self, job: &Job) -> Result<Arc<Document>, port::Error> {
+        let documents = &self.0.documents;
+        documents.get(self.store(), job.uid, job.revision).await
+    }
+
+    /// The zone of a revision; UTC if its document can't be read (any more).
+    async fn time_zone(&self, job: JobUid, revision: Revision) -> Result<String, port::Error> {
+        match self.0.documents.get(self.store(), job, revision).await {
+            Ok(document) => Ok(document.spec.time_zone.clone()),
+            Err(port::Error::Corrupt(_)) => Ok("UTC".to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Sichen",
+        version = "v1",
+        description = "Jobs, runs, shards, workers. Every route asks for the bearer token."
+    ),
+    security(("bearer" = [])),
+    modifiers(&Bearer)
+)]
+struct Description;
+
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+        let components = openapi.components.get_or_insert_default();
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("bearer", scheme);
+    }
+}
+
+fn described() -> OpenApiRouter<Api> {
+    let api = OpenApiRouter::new()
+        .routes(routes!(jobs::apply))
+        .routes(routes!(jobs::validate))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::one, jobs::delete))
+        .routes(routes!(jobs::pause))
+        .routes(routes!(jobs::resume))
+        .routes(routes!(jobs::decisions))
+        .routes(routes!(jobs::next))
+        .routes(routes!(runs::start))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::one))
+        .routes(routes!(runs::shards))
+        .routes(routes!(runs::events))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::retry))
+        .routes(routes!(history::events))
+        .routes(routes!(history::export))
+        .routes(routes!(cluster::workers))
+        .routes(routes!(cluster::members));
+    OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
+}
+
+/// The API's description, as OpenAPI 3.1.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    described().into_openapi()
+}
+
+/// All routes over `engine`.
+pub(crate) fn router(engine: Arc<Engine>, tokens: Arc<Tokens>) -> Router {
+    let api = Api(Arc::new(Shared {
+        control: Control::new(engine.context.clone()),
+        engine,
+        documents: Documents::default(),
+        tokens,
+        running: TaskTracker::new(),
+        room: Arc::new(Semaphore::new(MAX_REQUESTS)),
+        exporting: Arc::new(Semaphore::new(1)),
+        probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
+        timeout: gate::REQUEST_TIMEOUT,
+    }));
+    let (router, openapi) = described().split_for_parts();
+    let description = axum::Json(openapi);
+    let described = get(move || async move { description });
+    router
+        .route("/api/v1/openapi.json", described)
+        .fallback(answer::no_route)
+        .method_not_allowed_fallback(answer::no_method)
+        .layer(middleware::from_fn_with_state(api.clone(), gate::pass))
+        .route("/healthz", get(cluster::healthz))
+        .route("/readyz", get(cluster::readyz))
+        .with_state(api)
+}

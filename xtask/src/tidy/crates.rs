@@ -35,7 +35,7 @@ const DIRECTIONS: &[Allowed] = &[
     Allowed {
         krate: "sichen-server",
         product: &["sichen-core", "sichen-engine", "sichen-proto"],
-        tests: &["sichen-store", "sichen-check"],
+        tests: &["sichen-store", "sichen-check", "sichen-sdk"],
     },
     Allowed {
         krate: "sichen-sdk",

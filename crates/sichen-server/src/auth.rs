@@ -1,0 +1,188 @@
+//! Who may ask: the API's token and the workers' join token, each in a file of the data directory.
+//!
+//! # Invariants
+//! - There is no default secret and no empty one: a file is made at the first start, with 32 random
+//!   bytes, readable by its owner alone; a file that others may read is refused.
+//! - Only digests are kept in memory, and they are compared in constant time.
+//!
+//! # Not here
+//! Users, roles, tokens with a scope.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rand::TryRngCore;
+use sha2::{Digest, Sha256};
+
+use crate::grpc::JoinAuth;
+
+/// File with the API's token.
+pub const TOKEN_FILE: &str = "token";
+/// File with the workers' join token.
+pub const JOIN_TOKEN_FILE: &str = "join-token";
+/// The longest token that is read, in bytes.
+pub const MAX_TOKEN_BYTES: usize = 1_024;
+/// A token of a file has at least this many characters.
+const MIN_CHARS: usize = 32;
+
+/// Why a token file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Others may read it.
+    #[error(
+        "SC6010: {path} may be read or written by others (mode {mode:04o}); if nobody else has seen it, \
+         run `chmod 600 {path}`, else delete it and start again for a new one"
+    )]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// There is no secret in it.
+    #[error(
+        "SC6011: {path} holds no token ({chars} characters, at least {MIN_CHARS} of visible ASCII \
+         are needed); delete it and start again for a new one"
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// How many it has.
+        chars: usize,
+    },
+    /// It can't be read or written.
+    #[error("SC6012: the token file {path} can't be used: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// The digest of a token.
+struct Secret([u8; 32]);
+
+impl Secret {
+    fn of(text: &str) -> Self {
+        Self(Sha256::digest(text.as_bytes()).into())
+    }
+
+    /// Whether `text` is the secret. Takes the same time for any text of one length.
+    fn is(&self, text: &str) -> bool {
+        let other = Self::of(text);
+        let differ = self.0.iter().zip(other.0);
+        let differ = differ.fold(0u8, |all, (a, b)| all | (a ^ b));
+        std::hint::black_box(differ) == 0
+    }
+}
+
+/// The tokens of one node.
+pub struct Tokens {
+    api: Secret,
+    join: Secret,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Reads the token files in `dir`, or makes those that are not there.
+    ///
+    /// # Errors
+    /// [`Error`] names the file and what to do.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            api: Secret::of(&open(&dir.join(TOKEN_FILE))?),
+            join: Secret::of(&open(&dir.join(JOIN_TOKEN_FILE))?),
+        })
+    }
+
+    /// Whether `token` may use the API.
+    #[must_use]
+    pub fn may_ask(&self, token: &str) -> bool {
+        !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && self.api.is(token)
+    }
+}
+
+impl JoinAuth for Tokens {
+    fn may_join(&self, token: &str) -> bool {
+        !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && self.join.is(token)
+    }
+}
+
+/// The token in the file `path`, as a client on the same machine needs it.
+///
+/// # Errors
+/// [`Error`] names the file and what to do.
+pub fn read(path: &Path) -> Result<String, Error> {
+    let failed = |source| Error::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let path = path.to_owned();
+        return Err(Error::Open { path, mode });
+    }
+    let mut text = String::new();
+    let limit = MAX_TOKEN_BYTES as u64 + 1;
+    file.take(limit).read_to_string(&mut text).map_err(failed)?;
+    let token = text.trim();
+    let visible = token.bytes().all(|b| b.is_ascii_graphic());
+    if token.len() < MIN_CHARS || token.len() > MAX_TOKEN_BYTES || !visible {
+        return Err(Error::Empty {
+            path: path.to_owned(),
+            chars: token.chars().count(),
+        });
+    }
+    Ok(token.to_owned())
+}
+
+fn open(path: &Path) -> Result<String, Error> {
+    match read(path) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => make(path)
+            .map_err(|source| Error::Io {
+                path: path.to_owned(),
+                source,
+            }),
+        result => result,
+    }
+}
+
+/// Writes a new token: whole, or not at all.
+fn make(path: &Path) -> io::Result<String> {
+    let mut bytes = [0u8; 32];
+    rand::rngs::OsRng
+        .try_fill_bytes(&mut bytes)
+        .map_err(io::Error::other)?;
+    let token: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let half = path.with_extension("new");
+    if let Err(error) = fs::remove_file(&half)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&half)?;
+    file.write_all(token.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&half, path)?;
+    if let Some(dir) = path.parent() {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Claims about token files.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use super::{Error, JOIN_TOKEN_FILE, TOKEN_FILE, Tokens, read};
+use crate::grpc::JoinAuth;
+
+#[test]
+fn the_first_start_makes_two_secrets_for_their_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(dir.path()).unwrap();
+    let api = read(&dir.path().join(TOKEN_FILE)).unwrap();
+    let join = read(&dir.path().join(JOIN_TOKEN_FILE)).unwrap();
+    assert_ne!(api, join);
+    for name in [TOKEN_FILE, JOIN_TOKEN_FILE] {
+        let meta = fs::metadata(dir.path().join(name)).unwrap();
+        assert_eq!(meta.mode() & 0o777, 0o600, "{name}");
+    }
+    assert!(tokens.may_ask(&api) && tokens.may_join(&join));
+    assert!(!tokens.may_ask(&join) && !tokens.may_join(&api));
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn the_second_start_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Tokens::open(dir.path()).unwrap());
+    let api = read(&dir.path().join(TOKEN_FILE)).unwrap();
+    assert!(Tokens::open(dir.path()).unwrap().may_ask(&api));
+}
+
+#[test]
+fn an_empty_or_foreign_token_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(dir.path()).unwrap();
+    let api = read(&dir.path().join(TOKEN_FILE)).unwrap();
+    let long = "a".repeat(100_000);
+    for wrong in ["", " ", "x", &api[1..], &format!("{api} "), &long] {
+        assert!(!tokens.may_ask(wrong) && !tokens.may_join(wrong));
+    }
+}
+
+#[test]
+fn a_file_that_others_may_read_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Tokens::open(dir.path()).unwrap());
+    let path = dir.path().join(TOKEN_FILE);
+    for mode in [0o640, 0o604, 0o620, 0o660] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let error = Tokens::open(dir.path()).unwrap_err();
+        assert!(matches!(error, Error::Open { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("chmod 600") && text.contains("SC6010"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_without_a_secret_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Tokens::open(dir.path()).unwrap());
+    for text in [
+        "",
+        "\n",
+        "secret\n",
+        "a b c d e f g h i j k l m n o p q r s t",
+    ] {
+        fs::write(dir.path().join(JOIN_TOKEN_FILE), text).unwrap();
+        let error = Tokens::open(dir.path()).unwrap_err();
+        assert!(matches!(error, Error::Empty { .. }), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn tokens_are_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(dir.path()).unwrap();
+    assert_eq!(format!("{tokens:?}"), "Tokens { .. }");
+}

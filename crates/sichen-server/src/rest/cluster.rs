@@ -1,0 +1,87 @@
+//! Workers and server nodes; whether this one is well.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::answer::Answer;
+use super::{Api, convert, wire};
+
+/// How long the store may take to answer before the node calls itself not ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Questions to the store on behalf of `/readyz` that may be open; more are answered at once.
+pub(super) const MAX_PROBES: usize = 4;
+
+/// Workers whose session is not over, with the shards that each holds.
+#[utoipa::path(
+    get,
+    path = "/workers",
+    tag = "cluster",
+    responses(
+        (status = 200, body = wire::Workers),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn workers(State(api): State<Api>) -> Answer<wire::Workers> {
+    let sessions = api.store().list_sessions(None).await?;
+    let items = sessions.iter().map(|(s, held)| convert::worker(s, *held));
+    let items = items.collect();
+    Ok(Json(wire::Workers { items }))
+}
+
+/// Server nodes and duties.
+#[utoipa::path(
+    get,
+    path = "/members",
+    tag = "cluster",
+    responses(
+        (status = 200, body = wire::Members),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn members(State(api): State<Api>) -> Answer<wire::Members> {
+    let (nodes, duties) = api.store().list_members().await?;
+    Ok(Json(wire::Members {
+        this_node: api.0.engine.coordinator.node().map(|n| n.0),
+        nodes: nodes.iter().map(convert::node).collect(),
+        duties: duties.iter().map(convert::duty).collect(),
+    }))
+}
+
+/// The process answers.
+pub(super) async fn healthz() -> Json<wire::Health> {
+    let status = "ok".to_owned();
+    Json(wire::Health { status })
+}
+
+/// The node can do its work: the store answers, and the node's lease lasts.
+pub(super) async fn readyz(State(api): State<Api>) -> (StatusCode, Json<wire::Health>) {
+    let (code, status) = match unready(&api).await {
+        None => (StatusCode::OK, "ok".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+    };
+    (code, Json(wire::Health { status }))
+}
+
+/// Why the node can't do its work now.
+async fn unready(api: &Api) -> Option<String> {
+    let silent = || Some("the store does not answer".to_owned());
+    let Ok(probe) = api.0.probing.clone().try_acquire_owned() else {
+        return silent();
+    };
+    let store = api.0.engine.context.store.clone();
+    // In a task of its own, because a store call that has begun must not be dropped.
+    let asked = api.0.running.spawn(async move {
+        let now = store.now().await;
+        drop(probe);
+        now
+    });
+    match tokio::time::timeout(READY_TIMEOUT, asked).await {
+        Ok(Ok(Ok(now))) if api.0.engine.coordinator.is_live(now) => None,
+        Ok(Ok(Ok(_))) => Some("the node has no lease (yet, or any more)".to_owned()),
+        Ok(Ok(Err(error))) => Some(error.to_string()),
+        Ok(Err(_)) | Err(_) => silent(),
+    }
+}

@@ -1,0 +1,222 @@
+//! Rows of the store as the API shows them.
+//!
+//! # Not here
+//! The shapes ([`super::wire`]).
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use sichen_core::document::Document;
+use sichen_core::event;
+use sichen_core::layout::Descriptor;
+use sichen_core::model;
+
+use super::wire;
+
+/// The zone of a name; UTC for one that is not known (any more).
+pub(super) fn zone(name: &str) -> TimeZone {
+    TimeZone::get(name).unwrap_or(TimeZone::UTC)
+}
+
+/// An instant with the offset that `zone` has then.
+pub(super) fn at(instant: Timestamp, zone: &TimeZone) -> String {
+    instant
+        .display_with_offset(zone.to_offset(instant))
+        .to_string()
+}
+
+fn period(period: model::Period, zone: &TimeZone) -> wire::Period {
+    wire::Period {
+        start: at(period.start, zone),
+        end: at(period.end, zone),
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// A job; `whole` adds its document.
+pub(super) fn job(job: &model::Job, whole: bool) -> wire::Job {
+    let document: Option<Document> = serde_json::from_str(&job.document).ok();
+    let (title, time_zone) = match document {
+        Some(document) => (document.metadata.title, document.spec.time_zone),
+        None => (None, "UTC".to_owned()),
+    };
+    let zone = zone(&time_zone);
+    wire::Job {
+        uid: job.uid.to_string(),
+        namespace: job.name.namespace.to_string(),
+        name: job.name.name.to_string(),
+        title,
+        revision: job.revision.0,
+        paused: job.paused,
+        decided_until: at(job.high_water, &zone),
+        next_at: job.next_due.map(|next| at(next, &zone)),
+        time_zone,
+        active_runs: job.active_runs,
+        created_at: job.created_at.to_string(),
+        document: whole.then(|| json(&job.document)),
+    }
+}
+
+/// A decision of a job in `zone`.
+pub(super) fn decision(decision: &model::Decision, zone: &TimeZone) -> wire::Decision {
+    wire::Decision {
+        from: at(decision.from, zone),
+        to: at(decision.to, zone),
+        count: decision.count,
+        reason: decision.reason.clone(),
+        reference: decision.reference.clone(),
+    }
+}
+
+/// A run of a job in the zone `time_zone`.
+pub(super) fn run(
+    run: &model::Run,
+    time_zone: &str,
+    progress: Option<&model::Progress>,
+) -> wire::Run {
+    let zone = zone(time_zone);
+    wire::Run {
+        id: run.id.0,
+        key: model::run_key(&run.job_name, &run.occasion, time_zone),
+        job_uid: run.job.to_string(),
+        namespace: run.job_name.namespace.to_string(),
+        job: run.job_name.name.to_string(),
+        revision: run.revision.0,
+        planned_at: run.occasion.planned_at().map(|planned| at(planned, &zone)),
+        period: run.period.map(|p| period(p, &zone)),
+        state: run.state.word().to_owned(),
+        reason: run.reason.clone(),
+        round: run.round,
+        pool: run.terms.pool.to_string(),
+        handler: run.terms.handler.clone(),
+        priority: run.terms.priority,
+        parallelism: run.terms.parallelism,
+        parameters: json(&run.terms.parameters),
+        shards: wire::ShardCounts {
+            total: run.counters.total,
+            open: run.counters.open,
+            succeeded: run.counters.succeeded,
+            failed: run.counters.failed,
+            cancelled: run.counters.cancelled,
+        },
+        progress: progress.map(self::progress),
+        stop: run.stop.map(|(cause, at)| wire::Stop {
+            cause: cause.word().to_owned(),
+            at: at.to_string(),
+        }),
+        deadline: run.terms.deadline.map(|t| t.to_string()),
+        created_at: run.created_at.to_string(),
+        started_at: run.started_at.map(|t| t.to_string()),
+        ended_at: run.ended_at.map(|t| t.to_string()),
+    }
+}
+
+fn progress(progress: &model::Progress) -> wire::Progress {
+    wire::Progress {
+        done: progress.done,
+        expected: progress.expected,
+        rate_milli: progress.rate_milli,
+        waiting_on: progress.waiting_on.clone(),
+    }
+}
+
+/// A shard.
+pub(super) fn shard(shard: &model::Shard) -> wire::Shard {
+    let part = match &shard.descriptor {
+        Descriptor::Whole => wire::Part::Whole,
+        Descriptor::Index => wire::Part::Index,
+        Descriptor::Range { from, to } => wire::Part::Range {
+            from: *from,
+            to: *to,
+        },
+        Descriptor::Item(item) => wire::Part::Item(item.clone()),
+        Descriptor::Plan { data_source, sql } => wire::Part::Plan {
+            data_source: data_source.clone(),
+            sql: sql.clone(),
+        },
+    };
+    let checkpoint = Some(&shard.checkpoint).filter(|c| c.seq > 0);
+    wire::Shard {
+        run: shard.key.run.0,
+        no: shard.key.no.0,
+        part,
+        state: shard.state.word().to_owned(),
+        token: shard.token.0,
+        attempt: shard.attempt,
+        takeovers: shard.takeovers,
+        ready_at: shard.ready_at.to_string(),
+        session: shard.session.map(|s| s.0),
+        timeout_at: shard.timeout_at.map(|t| t.to_string()),
+        checkpoint: checkpoint.map(|c| wire::Checkpoint {
+            seq: c.seq,
+            position: c.position.clone(),
+        }),
+        progress: progress(&shard.progress),
+        failure: shard.failure.as_ref().map(|f| wire::Failure {
+            code: f.code.clone(),
+            message: f.message.clone(),
+        }),
+        started_at: shard.started_at.map(|t| t.to_string()),
+        ended_at: shard.ended_at.map(|t| t.to_string()),
+    }
+}
+
+/// An event.
+pub(super) fn event(event: &event::Event) -> wire::Event {
+    wire::Event {
+        seq: event.seq,
+        entity: event.entity.kind().to_owned(),
+        id: event.entity.id(),
+        ver: event.ver,
+        at: event.at.to_string(),
+        op: event.op.to_string(),
+        actor: event.actor.clone(),
+        duty: event.duty.as_ref().map(|(key, _)| key.clone()),
+        term: event.duty.as_ref().map(|(_, term)| term.0),
+        kind: event.kind.word().to_owned(),
+        from: event.from.clone(),
+        to: event.to.clone(),
+        attempt: event.attempt,
+        token: event.token.map(|t| t.0),
+        cause: event.cause.clone(),
+        data: json(&event.data),
+    }
+}
+
+/// A session and how many shards it holds.
+pub(super) fn worker(session: &model::Session, held: u32) -> wire::Worker {
+    wire::Worker {
+        session: session.id.0,
+        name: session.worker.name.to_string(),
+        uid: session.worker.uid.clone(),
+        incarnation: session.worker.incarnation.clone(),
+        pool: session.pool.to_string(),
+        slots: session.slots,
+        held,
+        handlers: session.handlers.clone(),
+        draining: session.draining,
+        registered_at: session.registered_at.to_string(),
+        expires_at: session.expires_at.to_string(),
+    }
+}
+
+/// A server node.
+pub(super) fn node(node: &model::Node) -> wire::Node {
+    wire::Node {
+        id: node.id.0,
+        address: node.address.clone(),
+        expires_at: node.expires_at.to_string(),
+    }
+}
+
+/// A duty.
+pub(super) fn duty(duty: &model::Duty) -> wire::Duty {
+    wire::Duty {
+        key: duty.key.text(),
+        term: duty.term.0,
+        node: duty.node.map(|n| n.0),
+    }
+}

@@ -1,0 +1,96 @@
+//! What every request of the API goes through: token, size, room, time, and what becomes of a panic.
+//!
+//! # Invariants
+//! - Without the token nothing of a request is read but its head.
+//! - A use case that has begun is never dropped half way: it runs to its end in a task of its own,
+//!   though its client may have been told that it takes too long, or may be gone.
+//! - A panic is the answer 500 to one request, and nothing more.
+//!
+//! # Not here
+//! Connections and their limits ([`crate::Server`]).
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
+
+use super::Api;
+use super::answer::Failed;
+
+/// The largest body of a request, in bytes.
+pub const MAX_BODY_BYTES: usize = 1 << 20;
+/// Requests that are carried out at once; more are asked to come again.
+pub const MAX_REQUESTS: usize = 256;
+/// How long a client waits for its answer.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Lets a request through to its handler.
+pub(super) async fn pass(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let token = bearer(request.headers());
+    if !api.0.tokens.may_ask(token) {
+        let message = "SC6001: the token is missing or wrong; send `Authorization: Bearer …` with \
+                       the text of the file `token` in the server's data directory";
+        return Failed::new(StatusCode::UNAUTHORIZED, message).into_response();
+    }
+    let timeout = api.0.timeout;
+    match tokio::time::timeout(timeout, carried_out(api, request, next)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let message = format!(
+                "SC5024: the request took more than {} seconds; it may still be carried out",
+                timeout.as_secs_f32()
+            );
+            Failed::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response()
+        }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> &str {
+    let header = headers.get(AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let (scheme, token) = header.and_then(|h| h.split_once(' ')).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        token.trim()
+    } else {
+        ""
+    }
+}
+
+async fn carried_out(api: Api, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
+        let message = format!(
+            "SC5023: the body has more than {MAX_BODY_BYTES} bytes, or did not come whole; send \
+             fewer documents at a time"
+        );
+        return Failed::new(StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
+    };
+    let Ok(room) = api.0.room.clone().try_acquire_owned() else {
+        let message =
+            format!("SC5025: {MAX_REQUESTS} requests are being carried out; come again later");
+        return Failed::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response();
+    };
+    let what = format!("{} {}", parts.method, parts.uri.path());
+    let handled = next.run(Request::from_parts(parts, Body::from(body)));
+    let running = api.0.running.spawn(
+        async move {
+            let response = handled.await;
+            drop(room);
+            response
+        }
+        .in_current_span(),
+    );
+    match running.await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::error!(request = what, %error, "SC9001: a request's handler broke");
+            let message = "SC9001: a fault of the server broke this request; its log says more. \
+                           Please report it";
+            Failed::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
+        }
+    }
+}

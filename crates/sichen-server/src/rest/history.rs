@@ -1,0 +1,87 @@
+//! The event log: paged, and as an export.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use sichen_core::port::EventFilter;
+use utoipa::IntoParams;
+
+use super::answer::{Answer, Failed};
+use super::request::{Paging, Params};
+use super::{Api, convert, export, wire};
+
+/// All events, oldest first.
+#[utoipa::path(
+    get,
+    path = "/events",
+    tag = "history",
+    params(Paging),
+    responses(
+        (status = 200, body = wire::EventPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn events(
+    State(api): State<Api>,
+    Params(paging): Params<Paging>,
+) -> Answer<wire::EventPage> {
+    page(&api, EventFilter::default(), &paging).await
+}
+
+/// A page of the events that pass `filter`.
+pub(super) async fn page(
+    api: &Api,
+    filter: EventFilter,
+    paging: &Paging,
+) -> Answer<wire::EventPage> {
+    let page = paging.page(|text| text.parse().ok())?;
+    let events = api.store().list_events(filter, page).await?;
+    let last = events.last().map(|event| event.seq).or(page.after);
+    let next = last.map(|seq| seq.to_string());
+    let items = events.iter().map(convert::event).collect();
+    Ok(Json(wire::EventPage { items, next }))
+}
+
+/// What an export holds.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Parts {
+    /// Whether the rows follow the events; true if left out.
+    rows: Option<bool>,
+}
+
+/// The event log as JSON lines, then all rows: what the history checker reads.
+///
+/// Events and rows are of one moment. One export at a time: it holds the whole store in memory.
+#[utoipa::path(
+    get,
+    path = "/export",
+    tag = "history",
+    params(Parts),
+    responses(
+        (status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn export(
+    State(api): State<Api>,
+    Params(parts): Params<Parts>,
+) -> Result<Response, Failed> {
+    let Ok(only) = api.0.exporting.clone().try_acquire_owned() else {
+        let message = "SC5028: another export is under way; come again later";
+        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, message));
+    };
+    let dump = api.store().dump().await?;
+    let lines = export::lines(dump, parts.rows.unwrap_or(true));
+    let chunks = futures::stream::unfold((lines, only), |(mut lines, only)| async move {
+        let chunk = export::chunk(&mut lines)?;
+        Some((Ok::<_, std::io::Error>(chunk), (lines, only)))
+    });
+    let body = Body::from_stream(chunks);
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}

@@ -1,0 +1,305 @@
+//! Jobs: applied, listed, paused, deleted; their decisions and next instants.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use jiff::SignedDuration;
+use serde::Deserialize;
+use sichen_core::name::JobName;
+use sichen_engine::control;
+use utoipa::IntoParams;
+
+use super::answer::{Answer, Failed};
+use super::request::{self, Paging, Params, Segments};
+use super::{ACTOR, Api, convert, wire};
+use crate::document;
+
+/// The most planned instants that are shown at once.
+pub const MAX_NEXT: u32 = 1_000;
+
+fn read(body: &Bytes) -> Result<Vec<document::Read>, Failed> {
+    document::read_bytes(body).map_err(|problems| {
+        let problems = problems.into_iter().map(|p| wire::ProblemAt {
+            line: p.line,
+            column: p.column,
+            path: p.path,
+            message: p.message,
+        });
+        Failed::invalid(problems.collect())
+    })
+}
+
+fn change(change: control::Change) -> wire::Change {
+    match change {
+        control::Change::Created => wire::Change::Created,
+        control::Change::Updated => wire::Change::Updated,
+        control::Change::Unchanged => wire::Change::Unchanged,
+    }
+}
+
+fn applied(name: &JobName, applied: control::Applied) -> wire::AppliedDocument {
+    wire::AppliedDocument {
+        namespace: name.namespace.to_string(),
+        name: name.name.to_string(),
+        uid: applied.uid.to_string(),
+        revision: applied.revision.0,
+        change: change(applied.change),
+    }
+}
+
+/// Creates or changes jobs.
+///
+/// All documents are checked first; then they are applied in their order. Applying the same again
+/// changes nothing, so an apply that broke half way is simply repeated.
+#[utoipa::path(
+    post,
+    path = "/jobs:apply",
+    tag = "jobs",
+    request_body(content = String, content_type = "application/yaml", description = "YAML or JSON, one or more documents"),
+    responses(
+        (status = 200, body = wire::Applied),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn apply(State(api): State<Api>, body: Bytes) -> Answer<wire::Applied> {
+    let read = read(&body)?;
+    let mut documents = Vec::with_capacity(read.len());
+    for read in &read {
+        let name = read.document.job_name();
+        let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
+        let done = api.0.control.apply(ACTOR, &read.document).await?;
+        if done.change != control::Change::Unchanged {
+            api.0.engine.wake.trigger();
+        }
+        documents.push(applied(&name, done));
+    }
+    Ok(Json(wire::Applied { documents }))
+}
+
+/// Checks documents and changes nothing.
+#[utoipa::path(
+    post,
+    path = "/jobs:validate",
+    tag = "jobs",
+    request_body(content = String, content_type = "application/yaml", description = "YAML or JSON, one or more documents"),
+    responses(
+        (status = 200, body = wire::Validated),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn validate(body: Bytes) -> Answer<wire::Validated> {
+    let documents = read(&body)?.into_iter().map(|read| wire::ValidDocument {
+        namespace: read.document.metadata.namespace,
+        name: read.document.metadata.name,
+        line: read.line,
+    });
+    let documents = documents.collect();
+    Ok(Json(wire::Validated { documents }))
+}
+
+/// Jobs by namespace and name.
+#[utoipa::path(
+    get,
+    path = "/jobs",
+    tag = "jobs",
+    params(Paging),
+    responses(
+        (status = 200, body = wire::JobPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn list(
+    State(api): State<Api>,
+    Params(paging): Params<Paging>,
+) -> Answer<wire::JobPage> {
+    let page = paging.page(|text| {
+        let (namespace, name) = text.split_once('/')?;
+        JobName::new(namespace, name).ok()
+    })?;
+    let limit = page.limit;
+    let jobs = api.0.control.jobs(page).await?;
+    let cursor =
+        |job: &sichen_core::model::Job| format!("{}/{}", job.name.namespace, job.name.name);
+    let next = request::next(&jobs, limit, cursor);
+    let items = jobs.iter().map(|job| convert::job(job, false)).collect();
+    Ok(Json(wire::JobPage { items, next }))
+}
+
+/// One job, with its document.
+#[utoipa::path(
+    get,
+    path = "/jobs/{namespace}/{name}",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, body = wire::Job),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn one(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+) -> Answer<wire::Job> {
+    let job = api.0.control.job(&request::job_name(name)?).await?;
+    Ok(Json(convert::job(&job, true)))
+}
+
+/// Deletes a job: its name is free again, its open runs go on, its history stays.
+#[utoipa::path(
+    delete,
+    path = "/jobs/{namespace}/{name}",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, body = wire::DeletedJob),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn delete(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+) -> Answer<wire::DeletedJob> {
+    let uid = api
+        .0
+        .control
+        .delete(ACTOR, &request::job_name(name)?)
+        .await?;
+    let uid = uid.to_string();
+    Ok(Json(wire::DeletedJob { uid }))
+}
+
+/// Pauses a job's schedules.
+#[utoipa::path(
+    post,
+    path = "/jobs/{namespace}/{name}/pause",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, body = wire::AppliedDocument),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn pause(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+) -> Answer<wire::AppliedDocument> {
+    set_paused(&api, name, true).await
+}
+
+/// Resumes a job's schedules; what fell into the pause is recorded as skipped.
+#[utoipa::path(
+    post,
+    path = "/jobs/{namespace}/{name}/resume",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses(
+        (status = 200, body = wire::AppliedDocument),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn resume(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+) -> Answer<wire::AppliedDocument> {
+    set_paused(&api, name, false).await
+}
+
+async fn set_paused(
+    api: &Api,
+    name: (String, String),
+    paused: bool,
+) -> Answer<wire::AppliedDocument> {
+    let name = request::job_name(name)?;
+    let done = api.0.control.set_paused(ACTOR, &name, paused).await?;
+    api.0.engine.wake.trigger();
+    Ok(Json(applied(&name, done)))
+}
+
+/// Which decisions are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct From {
+    /// An instant: decisions that end before it are left out.
+    from: Option<String>,
+    /// Rows of a page, 1 to 1,000; 100 if left out.
+    limit: Option<u32>,
+}
+
+/// Why planned instants were not run, oldest first.
+#[utoipa::path(
+    get,
+    path = "/jobs/{namespace}/{name}/decisions",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path), From),
+    responses(
+        (status = 200, body = wire::DecisionPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn decisions(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+    Params(wanted): Params<From>,
+) -> Answer<wire::DecisionPage> {
+    let from = match &wanted.from {
+        Some(text) => request::instant("from", text)?,
+        None => jiff::Timestamp::UNIX_EPOCH,
+    };
+    let limit = request::limit(wanted.limit, "limit", 100)?;
+    let job = api.0.control.job(&request::job_name(name)?).await?;
+    let zone = convert::zone(&convert::job(&job, false).time_zone);
+    let decisions = api.store().list_decisions(job.uid, from, limit).await?;
+    let next = request::next(&decisions, limit, |last| {
+        let after = last.to.checked_add(SignedDuration::from_micros(1));
+        after.unwrap_or(last.to).to_string()
+    });
+    let items = decisions.iter().map(|d| convert::decision(d, &zone));
+    let items = items.collect();
+    Ok(Json(wire::DecisionPage { items, next }))
+}
+
+/// How many instants are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Count {
+    /// 1 to 1,000; 10 if left out.
+    count: Option<u32>,
+}
+
+/// Planned instants from now on.
+#[utoipa::path(
+    get,
+    path = "/jobs/{namespace}/{name}/next",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path), Count),
+    responses(
+        (status = 200, body = wire::NextInstants),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn next(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+    Params(wanted): Params<Count>,
+) -> Answer<wire::NextInstants> {
+    let count = request::limit(wanted.count, "count", 10.min(MAX_NEXT))?;
+    let job = api.0.control.job(&request::job_name(name)?).await?;
+    let document = api.document(&job).await?;
+    let timing = document.timing(job.uid).map_err(control::Error::Invalid)?;
+    let zone = convert::zone(&document.spec.time_zone);
+    let mut last = api.store().now().await?;
+    let mut items = Vec::new();
+    while items.len() < count as usize
+        && let Some(next) = timing.next(last)
+    {
+        items.push(convert::at(next, &zone));
+        last = next;
+    }
+    Ok(Json(wire::NextInstants {
+        time_zone: document.spec.time_zone.clone(),
+        paused: job.paused,
+        items,
+    }))
+}

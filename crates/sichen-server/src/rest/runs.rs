@@ -1,0 +1,364 @@
+//! Runs: started, listed, stopped, retried; their shards and events.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use sichen_core::ids::{RunId, ShardKey};
+use sichen_core::lifecycle::RunState;
+use sichen_core::model::{Period, Run};
+use sichen_core::port::{EventFilter, MAX_BATCH, RunFilter};
+use sichen_engine::control::{StartRun, Which};
+use utoipa::IntoParams;
+
+use super::answer::{Answer, Failed};
+use super::request::{self, Paging, Params, Segments};
+use super::{ACTOR, Api, convert, history, wire};
+
+/// Starts a run, or finds the one that its planned instant or key has already.
+#[utoipa::path(
+    post,
+    path = "/jobs/{namespace}/{name}/runs",
+    tag = "runs",
+    params(
+        ("namespace" = String, Path),
+        ("name" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "The key, if the body gives none"),
+    ),
+    request_body = wire::StartRun,
+    responses(
+        (status = 200, body = wire::StartedRun, description = "It was there already"),
+        (status = 201, body = wire::StartedRun, description = "It was written now"),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn start(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<(StatusCode, Json<wire::StartedRun>), Failed> {
+    let name = request::job_name(name)?;
+    let body: wire::StartRun = request::json(&body)?;
+    let which = which(&body, &headers)?;
+    let period = body.period.as_ref().map(period).transpose()?;
+    let wanted = StartRun {
+        job: name,
+        which,
+        digest: digest(&body.parameters, period),
+        parameters: body.parameters,
+        period,
+    };
+    let started = api.0.control.start_run(ACTOR, wanted).await?;
+    api.0.engine.wake.dispatch();
+    let run = run(&api, started.run).await?;
+    let status = if started.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let body = wire::StartedRun {
+        id: started.run.0,
+        key: run.key,
+        created: started.created,
+    };
+    Ok((status, Json(body)))
+}
+
+fn which(body: &wire::StartRun, headers: &HeaderMap) -> Result<Which, Failed> {
+    let header = headers.get("idempotency-key");
+    let header = header
+        .map(|value| value.to_str())
+        .transpose()
+        .map_err(|_| {
+            Failed::bad(
+                "SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead",
+            )
+        })?;
+    let key = match (&body.key, header) {
+        (Some(key), Some(header)) if key != header => {
+            return Err(Failed::bad(
+                "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
+            ));
+        }
+        (Some(key), _) => Some(key.clone()),
+        (None, header) => header.map(str::to_owned),
+    };
+    match (&body.planned_at, key) {
+        // With a planned instant, the instant is what makes a repeated request the same one.
+        (Some(at), None) => Ok(Which::Planned(request::instant("planned_at", at)?)),
+        (Some(at), Some(_)) if body.key.is_none() => {
+            Ok(Which::Planned(request::instant("planned_at", at)?))
+        }
+        (None, Some(key)) if !key.contains('\0') => Ok(Which::Manual(key)),
+        (None, Some(_)) => Err(Failed::bad(
+            "SC5022: `key` has a NUL character; take it out",
+        )),
+        (Some(_), Some(_)) | (None, None) => Err(Failed::bad(
+            "SC5022: give either `planned_at` or `key` (or the header `Idempotency-Key`), so that \
+             the same request again finds the same run",
+        )),
+    }
+}
+
+fn period(period: &wire::Period) -> Result<Period, Failed> {
+    let start = request::instant("period.start", &period.start)?;
+    let end = request::instant("period.end", &period.end)?;
+    if start > end {
+        return Err(Failed::bad("SC5021: period: start is after end"));
+    }
+    Ok(Period { start, end })
+}
+
+/// What makes two requests for one occasion the same. Empty for one that asks for nothing of its
+/// own, like those of schedules.
+fn digest(parameters: &serde_json::Map<String, Value>, period: Option<Period>) -> String {
+    if parameters.is_empty() && period.is_none() {
+        return String::new();
+    }
+    let mut text = String::new();
+    canonical(&Value::Object(parameters.clone()), &mut text);
+    if let Some(period) = period {
+        text.push_str(&format!(
+            "{}/{}",
+            period.start.as_microsecond(),
+            period.end.as_microsecond()
+        ));
+    }
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// JSON with its keys in order, whatever order they came in.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<_, _> = map.iter().collect();
+            out.push('{');
+            for (key, value) in sorted {
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}
+
+/// A run with its sums.
+async fn run(api: &Api, id: RunId) -> Result<wire::Run, Failed> {
+    let found = api.store().get_run(id).await?;
+    let (run, progress) = found.ok_or_else(|| Failed::not_found("run", id.to_string()))?;
+    let time_zone = api.time_zone(run.job, run.revision).await?;
+    Ok(convert::run(&run, &time_zone, Some(&progress)))
+}
+
+/// Which runs are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Of this job alone: `name`, or `namespace/name`.
+    job: Option<String>,
+    /// In this state alone.
+    state: Option<String>,
+    /// `next` of the page before.
+    after: Option<String>,
+    /// Rows of a page, 1 to 1,000; 100 if left out.
+    limit: Option<u32>,
+}
+
+/// Runs, newest first.
+#[utoipa::path(
+    get,
+    path = "/runs",
+    tag = "runs",
+    params(Wanted),
+    responses(
+        (status = 200, body = wire::RunPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn list(
+    State(api): State<Api>,
+    Params(wanted): Params<Wanted>,
+) -> Answer<wire::RunPage> {
+    let job = match &wanted.job {
+        Some(job) => Some(api.0.control.job(&request::shown_job(job)?).await?.uid),
+        None => None,
+    };
+    let state = wanted.state.as_deref().map(state).transpose()?;
+    let paging = Paging {
+        after: wanted.after,
+        limit: wanted.limit,
+    };
+    let page = paging.page(|text| text.parse().ok().map(RunId))?;
+    let runs = api
+        .store()
+        .list_runs(RunFilter { job, state }, page)
+        .await?;
+    let next = request::next(&runs, page.limit, |run: &Run| run.id.to_string());
+    let mut items = Vec::with_capacity(runs.len());
+    for run in &runs {
+        let time_zone = api.time_zone(run.job, run.revision).await?;
+        items.push(convert::run(run, &time_zone, None));
+    }
+    Ok(Json(wire::RunPage { items, next }))
+}
+
+fn state(word: &str) -> Result<RunState, Failed> {
+    RunState::parse(word).ok_or_else(|| {
+        let word = request::shortened(word);
+        Failed::bad(format!(
+            "SC5021: state={word:?} is none of scheduled, running, succeeded, partial, failed, \
+             cancelled"
+        ))
+    })
+}
+
+/// One run, with the sums of its shards' progress.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key")),
+    responses(
+        (status = 200, body = wire::Run),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn one(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+) -> Answer<wire::Run> {
+    let id = request::run_id(&api, &id).await?;
+    Ok(Json(run(&api, id).await?))
+}
+
+/// A run's shards, by number.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/shards",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key"), Paging),
+    responses(
+        (status = 200, body = wire::ShardPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn shards(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+    Params(paging): Params<Paging>,
+) -> Answer<wire::ShardPage> {
+    let page = paging.page(|text| text.parse().ok())?;
+    let id = existing(&api, &id).await?;
+    let shards = api.store().list_shards(id, page).await?;
+    let next = request::next(&shards, page.limit, |shard| shard.key.no.0.to_string());
+    let items = shards.iter().map(convert::shard).collect();
+    Ok(Json(wire::ShardPage { items, next }))
+}
+
+/// The events of a run and its shards, oldest first.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/events",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key"), Paging),
+    responses(
+        (status = 200, body = wire::EventPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn events(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+    Params(paging): Params<Paging>,
+) -> Answer<wire::EventPage> {
+    let id = existing(&api, &id).await?;
+    let filter = EventFilter {
+        run: Some(id),
+        shard: None,
+    };
+    history::page(&api, filter, &paging).await
+}
+
+/// A run that is there.
+async fn existing(api: &Api, text: &str) -> Result<RunId, Failed> {
+    let id = request::run_id(api, text).await?;
+    match api.store().get_run(id).await? {
+        Some(_) => Ok(id),
+        None => Err(Failed::not_found("run", request::shortened(text))),
+    }
+}
+
+/// Stops a run: what waits is cancelled now, what runs is told to stop.
+#[utoipa::path(
+    post,
+    path = "/runs/{id}/cancel",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key")),
+    responses(
+        (status = 200, body = wire::Run),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+) -> Answer<wire::Run> {
+    let id = request::run_id(&api, &id).await?;
+    api.0.control.cancel(ACTOR, id).await?;
+    Ok(Json(run(&api, id).await?))
+}
+
+/// Retries the failed and cancelled shards of a closed run, or only some of them.
+#[utoipa::path(
+    post,
+    path = "/runs/{id}/retry",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key")),
+    request_body = Option<wire::RetryRun>,
+    responses(
+        (status = 200, body = wire::Run),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn retry(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+    body: Bytes,
+) -> Answer<wire::Run> {
+    let body: wire::RetryRun = request::json(&body)?;
+    let id = request::run_id(&api, &id).await?;
+    let only = match body.shards {
+        Some(numbers) if numbers.is_empty() || numbers.len() > MAX_BATCH => {
+            return Err(Failed::bad(format!(
+                "SC5021: shards: {} given; give 1 to {MAX_BATCH}, or leave it out for all",
+                numbers.len()
+            )));
+        }
+        Some(numbers) => Some(numbers.iter().map(|no| ShardKey::new(id, *no)).collect()),
+        None => None,
+    };
+    api.0.control.retry(ACTOR, id, only).await?;
+    api.0.engine.wake.dispatch();
+    Ok(Json(run(&api, id).await?))
+}

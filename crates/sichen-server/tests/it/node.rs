@@ -1,0 +1,150 @@
+//! One node on a port of its own, over real connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, Method, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use sichen_core::port::Store;
+use sichen_engine::context::RandomIds;
+use sichen_engine::driver::{Engine, Running, Settings};
+use sichen_server::Server;
+use sichen_server::auth::{self, Tokens};
+use sichen_server::grpc::Streams;
+use sichen_server::rest::wire::{PROBLEM_JSON, Problem};
+use sichen_store::clock::SystemClock;
+use sichen_store::memory::MemoryStore;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// How long a test waits for what must happen.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A job that runs on request.
+pub const ON_REQUEST: &str = "
+apiVersion: sichen/v1
+kind: Job
+metadata: {name: on-request}
+spec:
+  run: {handler: work}
+";
+
+/// A running node.
+pub struct Node {
+    pub address: SocketAddr,
+    pub dir: TempDir,
+    pub token: String,
+    pub client: Client,
+    running: Running,
+    stop: oneshot::Sender<()>,
+    served: JoinSet<()>,
+}
+
+impl Node {
+    /// A node on an empty memory store, ready.
+    pub async fn start() -> Self {
+        let node = Self::start_on(Arc::new(MemoryStore::new(Arc::new(SystemClock)))).await;
+        until("the node is ready", || async {
+            node.get("/readyz").await.status() == StatusCode::OK
+        })
+        .await;
+        node
+    }
+
+    /// A node on `store`, ready or not.
+    pub async fn start_on(store: Arc<dyn Store>) -> Self {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = Server::bind(any, false).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Arc::new(Tokens::open(dir.path()).unwrap());
+        let token = auth::read(&dir.path().join(auth::TOKEN_FILE)).unwrap();
+        let streams = Arc::new(Streams::default());
+        let settings = Settings::new(address.to_string());
+        let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
+        let engine = Arc::new(engine);
+        let server = Server::new(engine.clone(), streams, tokens);
+        let (stop, stopped) = oneshot::channel();
+        let mut served = JoinSet::new();
+        served.spawn(async move {
+            let stopped = async { drop(stopped.await) };
+            server.serve(listener, stopped).await;
+        });
+        let running = engine.start();
+        Self {
+            address,
+            dir,
+            token,
+            client: Client::new(),
+            running,
+            stop,
+            served,
+        }
+    }
+
+    /// Stops the edges, then the duties.
+    pub async fn stop(mut self) {
+        self.stop.send(()).unwrap();
+        self.served.join_next().await.unwrap().unwrap();
+        self.running.stop().await.unwrap();
+    }
+
+    /// The join token for workers.
+    pub fn join_token(&self) -> String {
+        auth::read(&self.dir.path().join(auth::JOIN_TOKEN_FILE)).unwrap()
+    }
+
+    /// Sends a request with the token; `path` begins with `/`.
+    pub async fn send(&self, method: Method, path: &str, body: impl Into<String>) -> Response {
+        let url = format!("http://{}{path}", self.address);
+        let request = self.client.request(method, url).bearer_auth(&self.token);
+        request.body(body.into()).send().await.unwrap()
+    }
+
+    pub async fn get(&self, path: &str) -> Response {
+        self.send(Method::GET, path, "").await
+    }
+
+    pub async fn post(&self, path: &str, body: impl Into<String>) -> Response {
+        self.send(Method::POST, path, body).await
+    }
+
+    /// Reads `path` as `T`.
+    pub async fn read<T: DeserializeOwned>(&self, path: &str) -> T {
+        json(self.get(path).await).await
+    }
+}
+
+/// The body of a successful answer.
+pub async fn json<T: DeserializeOwned>(response: Response) -> T {
+    let (status, url) = (response.status(), response.url().clone());
+    let text = response.text().await.unwrap();
+    assert!(status.is_success(), "{url}: {status}: {text}");
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{url}: {e}: {text}"))
+}
+
+/// The problem in an answer that must have `status`.
+pub async fn problem(response: Response, status: u16) -> Problem {
+    let (found, url) = (response.status(), response.url().clone());
+    let kind = response.headers().get("content-type").cloned();
+    let text = response.text().await.unwrap();
+    assert_eq!(found, status, "{url}: {text}");
+    assert_eq!(kind.unwrap(), PROBLEM_JSON, "{url}: {text}");
+    let problem: Problem = serde_json::from_str(&text).unwrap();
+    assert_eq!(problem.status, status);
+    assert!(!problem.code.is_empty(), "{text}");
+    problem
+}
+
+/// Waits for something that must become true.
+pub async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let done = tokio::time::timeout(PATIENCE, wait).await;
+    assert!(done.is_ok(), "did not happen in {PATIENCE:?}: {what}");
+}
