@@ -8,4 +8,11 @@
 //! simulator runs those, it does not restate them. Only [`model`] restates the protocol, in
 //! miniature, so that every interleaving of it can be tried.
 
+pub mod edge;
 pub mod model;
+pub mod options;
+pub mod rng;
+pub mod sim;
+pub mod store;
+pub mod trace;
+pub mod user;

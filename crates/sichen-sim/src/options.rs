@@ -1,0 +1,95 @@
+//! What one seed turns on: each draws its own size, faults and rates ("swarm").
+
+use std::fmt;
+
+use crate::rng::Rng;
+
+/// Mean time between faults of one kind, in milliseconds; `None` leaves the kind out.
+pub type Every = Option<i64>;
+
+/// One simulated cluster and what is done to it. Everything follows from `seed`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The seed.
+    pub seed: u64,
+    /// Length of the phase in which everything may fail, in seconds.
+    pub unsafe_secs: i64,
+    /// Server nodes.
+    pub servers: usize,
+    /// Worker hosts.
+    pub workers: usize,
+    /// Jobs.
+    pub jobs: usize,
+    /// A server's process dies and is started again.
+    pub server_crash: Every,
+    /// A server's process stands still.
+    pub server_freeze: Every,
+    /// A server can't reach the store.
+    pub server_cut: Every,
+    /// A worker's process dies and is started again.
+    pub worker_crash: Every,
+    /// A worker's process stands still.
+    pub worker_freeze: Every,
+    /// A worker and a server can't reach each other.
+    pub link_cut: Every,
+    /// Messages of one direction between a worker and a server do not arrive.
+    pub link_one_way: Every,
+    /// Every server dies at once.
+    pub all_crash: Every,
+    /// Per mille of answers to workers that are lost with their stream: the request was delivered.
+    pub lost_answers: u64,
+    /// Per mille of the store's answers that are lost after its commit.
+    pub lost_commits: u64,
+    /// Per mille of attempts that fail by themselves.
+    pub failing_attempts: u64,
+    /// Workers' clocks run fast or slow by at most this, in parts per million.
+    pub drift_ppm: i64,
+}
+
+impl Options {
+    /// The options of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x0c10_c4ed);
+        let mut every = |from: i64, to: i64| rng.chance(600).then(|| rng.between(from, to) * 1000);
+        let mut options = Self {
+            seed,
+            unsafe_secs: 180,
+            servers: 2,
+            workers: 3,
+            jobs: 0,
+            server_crash: every(15, 60),
+            server_freeze: every(15, 60),
+            server_cut: every(15, 60),
+            worker_crash: every(10, 40),
+            worker_freeze: every(10, 40),
+            link_cut: every(10, 40),
+            link_one_way: every(10, 40),
+            all_crash: every(90, 180),
+            lost_answers: 0,
+            lost_commits: 0,
+            failing_attempts: 0,
+            drift_ppm: 0,
+        };
+        options.jobs = 2 + rng.below(4);
+        if rng.chance(600) {
+            options.lost_answers = 5 + rng.draw() % 40;
+        }
+        if rng.chance(600) {
+            options.lost_commits = 2 + rng.draw() % 20;
+        }
+        if rng.chance(700) {
+            options.failing_attempts = 10 + rng.draw() % 100;
+        }
+        if rng.chance(500) {
+            options.drift_ppm = 50_000;
+        }
+        options
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

@@ -1,0 +1,584 @@
+//! The cluster: one queue of events, one clock, one thread.
+//!
+//! Phases: everything may fail; then heal, with nothing failing any more; then the schedules are
+//! paused and the cluster comes to rest; then the history is judged.
+//!
+//! # Invariants
+//! - What happens depends on [`Options`] alone: ordered maps, one generator, no clock, no thread.
+//! - An event of a host that stands still waits until it goes on; one of a dead process is dropped.
+//!
+//! # Not here
+//! Servers ([`node`]), workers ([`host`]), faults ([`nemesis`]), the judgement ([`end`]).
+
+mod end;
+mod host;
+mod nemesis;
+mod node;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_check::Acknowledged;
+use sichen_core::document::{Document, Request, new_run};
+use sichen_core::ids::{JobUid, Occasion, OpId, RunId};
+use sichen_core::lifecycle::{RunState, StopCause};
+use sichen_core::name::JobName;
+use sichen_core::port::{ApplyJob, CreateVerdict, Op, Page, RequestVerdict, RunFilter, Store};
+use sichen_engine::context::IdSource;
+use sichen_proto::v1::server_message::Message as Down;
+use sichen_proto::v1::worker_message::Message as Up;
+use sichen_sdk::session::{JournalOp, Lease};
+use sichen_store::clock::ManualClock;
+use sichen_store::memory::MemoryStore;
+use uuid::Uuid;
+
+use crate::edge::Conn;
+use crate::options::Options;
+use crate::rng::Rng;
+use crate::store::Gate;
+use crate::trace::Trace;
+use crate::user::UserStore;
+
+pub use end::Outcome;
+pub(crate) use nemesis::Fault;
+pub(crate) use node::Duty;
+
+/// Where simulated time begins.
+const START_SECS: i64 = 1_800_000_000;
+/// Calm after the heal, before the schedules are paused.
+const HOLD_US: i64 = 30_000_000;
+/// The longest way to rest after that; what is open then counts as stuck.
+const REST_US: i64 = 240_000_000;
+
+/// Something that will happen.
+#[derive(Debug)]
+pub(crate) enum Ev {
+    Poll(u64),
+    Duty {
+        server: usize,
+        life: u64,
+        duty: Duty,
+        at: i64,
+    },
+    Up {
+        conn: Conn,
+        message: Up,
+    },
+    Down {
+        conn: Conn,
+        message: Down,
+    },
+    ServerClosed(Conn),
+    WorkerClosed(Conn),
+    Dial {
+        worker: usize,
+        life: u64,
+        address: Option<String>,
+    },
+    Dialed {
+        worker: usize,
+        life: u64,
+        conn: Option<Conn>,
+    },
+    Tick {
+        worker: usize,
+        life: u64,
+        at: i64,
+    },
+    Journal {
+        worker: usize,
+        life: u64,
+        op: JournalOp,
+    },
+    Handler {
+        worker: usize,
+        life: u64,
+        lease: Lease,
+        step: host::Step,
+    },
+    Stopped {
+        worker: usize,
+        life: u64,
+        lease: Lease,
+    },
+    StartServer(usize),
+    StartWorker(usize),
+    ThawServer(usize, u64),
+    ThawWorker(usize, u64),
+    Uncut(usize),
+    Unblock(usize, usize),
+    Fault(Fault),
+    Client,
+    Heal,
+    Pause,
+    Rest,
+}
+
+/// Whose event it is: it waits while that host stands still.
+enum Host {
+    Server(usize),
+    Worker(usize),
+    Nobody,
+}
+
+#[derive(Debug, Default)]
+struct Ids(AtomicU64);
+
+impl Ids {
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl IdSource for Ids {
+    fn uuid(&self) -> Uuid {
+        // Version 7 and the variant's bits, so that it looks like any other id.
+        Uuid::from_u128((0x7u128 << 76) | (0x8u128 << 60) | u128::from(self.next()))
+    }
+}
+
+/// An activity that waits for the store now and then: a duty's pass, a message being served.
+struct Activity {
+    server: usize,
+    life: u64,
+    future: Pin<Box<dyn Future<Output = node::Done>>>,
+}
+
+/// A simulated cluster.
+pub struct Sim {
+    options: Options,
+    rng: Rng,
+    now: i64,
+    queue: BTreeMap<(i64, u64), Ev>,
+    order: u64,
+    trace: Trace,
+    events: u64,
+    gate: Arc<Mutex<Gate>>,
+    clock: Arc<ManualClock>,
+    store: Arc<MemoryStore>,
+    ids: Arc<Ids>,
+    servers: Vec<node::Server>,
+    workers: Vec<host::Worker>,
+    wires: BTreeMap<Conn, node::Wire>,
+    next_conn: Conn,
+    activities: BTreeMap<u64, Activity>,
+    next_activity: u64,
+    /// (worker, server) pairs whose messages upward, and downward, do not arrive.
+    blocked_up: BTreeSet<(usize, usize)>,
+    blocked_down: BTreeSet<(usize, usize)>,
+    user: UserStore,
+    periods: BTreeMap<JobUid, i64>,
+    acks: Vec<Acknowledged>,
+    faults: BTreeMap<&'static str, u64>,
+    problems: Vec<String>,
+    healed: bool,
+    rest_by: Option<i64>,
+    over: bool,
+}
+
+impl std::fmt::Debug for Sim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sim")
+            .field("options", &self.options)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs the cluster of `options` to its end. `keep` the trace's lines for a report.
+#[must_use]
+pub fn run(options: Options, keep: bool) -> Outcome {
+    let mut sim = Sim::new(options, keep);
+    while !sim.over {
+        let Some(((at, _), event)) = sim.queue.pop_first() else {
+            break;
+        };
+        sim.set_now(at);
+        sim.events += 1;
+        sim.trace.line(at, &event);
+        sim.happen(event);
+    }
+    sim.judge()
+}
+
+impl Sim {
+    fn new(options: Options, keep: bool) -> Self {
+        let mut rng = Rng::new(options.seed);
+        let mut gate = Gate::new(Rng::new(rng.draw()));
+        gate.lost_commits = options.lost_commits;
+        let clock = Arc::new(ManualClock::new(instant(0)));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let mut sim = Self {
+            rng,
+            now: 0,
+            queue: BTreeMap::new(),
+            order: 0,
+            trace: Trace::new(keep),
+            events: 0,
+            gate: Arc::new(Mutex::new(gate)),
+            clock,
+            store,
+            ids: Arc::default(),
+            servers: Vec::new(),
+            workers: Vec::new(),
+            wires: BTreeMap::new(),
+            next_conn: 1,
+            activities: BTreeMap::new(),
+            next_activity: 1,
+            blocked_up: BTreeSet::new(),
+            blocked_down: BTreeSet::new(),
+            user: UserStore::default(),
+            periods: BTreeMap::new(),
+            acks: Vec::new(),
+            faults: BTreeMap::new(),
+            problems: Vec::new(),
+            healed: false,
+            rest_by: None,
+            over: false,
+            options,
+        };
+        for n in 0..sim.options.servers {
+            sim.servers.push(node::Server::default());
+            sim.start_server(n);
+        }
+        for n in 0..sim.options.workers {
+            let worker = host::Worker::new(n, &sim.options, &mut sim.rng);
+            sim.workers.push(worker);
+            let at = sim.rng.between(0, 500_000);
+            sim.push_at(at, Ev::StartWorker(n));
+        }
+        for n in 0..sim.options.jobs {
+            sim.create_job(n);
+        }
+        sim.push_in(3_000_000, Ev::Client);
+        sim.plan_faults();
+        let heal = sim.options.unsafe_secs * 1_000_000;
+        sim.push_at(heal, Ev::Heal);
+        sim.push_at(heal + HOLD_US, Ev::Pause);
+        sim
+    }
+
+    fn set_now(&mut self, at: i64) {
+        self.now = at;
+        self.clock.set(instant(at));
+        self.gate().now_us = at;
+    }
+
+    fn gate(&self) -> std::sync::MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push_at(&mut self, at: i64, event: Ev) {
+        self.order += 1;
+        self.queue.insert((at.max(self.now), self.order), event);
+    }
+
+    fn push_in(&mut self, wait_us: i64, event: Ev) {
+        self.push_at(self.now + wait_us, event);
+    }
+
+    fn host_of(&self, event: &Ev) -> Host {
+        let wire = |conn: &Conn| self.wires.get(conn);
+        match event {
+            Ev::Poll(id) => self
+                .activities
+                .get(id)
+                .map_or(Host::Nobody, |a| Host::Server(a.server)),
+            Ev::Duty { server, .. } => Host::Server(*server),
+            Ev::Up { conn, .. } | Ev::ServerClosed(conn) => {
+                wire(conn).map_or(Host::Nobody, |w| Host::Server(w.server))
+            }
+            Ev::Down { conn, .. } | Ev::WorkerClosed(conn) => {
+                wire(conn).map_or(Host::Nobody, |w| Host::Worker(w.worker))
+            }
+            Ev::Dial { worker, .. }
+            | Ev::Dialed { worker, .. }
+            | Ev::Tick { worker, .. }
+            | Ev::Journal { worker, .. }
+            | Ev::Handler { worker, .. }
+            | Ev::Stopped { worker, .. } => Host::Worker(*worker),
+            Ev::StartServer(_)
+            | Ev::StartWorker(_)
+            | Ev::ThawServer(..)
+            | Ev::ThawWorker(..)
+            | Ev::Uncut(_)
+            | Ev::Unblock(..)
+            | Ev::Fault(_)
+            | Ev::Client
+            | Ev::Heal
+            | Ev::Pause
+            | Ev::Rest => Host::Nobody,
+        }
+    }
+
+    fn happen(&mut self, event: Ev) {
+        match self.host_of(&event) {
+            Host::Server(n) if self.servers[n].frozen => {
+                return self.servers[n].deferred.push(event);
+            }
+            Host::Worker(n) if self.workers[n].frozen => {
+                return self.workers[n].deferred.push(event);
+            }
+            Host::Server(_) | Host::Worker(_) | Host::Nobody => {}
+        }
+        match event {
+            Ev::Poll(id) => self.poll(id),
+            Ev::Duty {
+                server,
+                life,
+                duty,
+                at,
+            } => self.duty_due(server, life, duty, at),
+            Ev::Up { conn, message } => self.take_up(conn, message),
+            Ev::Down { conn, message } => self.take_down(conn, message),
+            Ev::ServerClosed(conn) => self.server_closed(conn),
+            Ev::WorkerClosed(conn) => self.worker_closed(conn),
+            Ev::Dial {
+                worker,
+                life,
+                address,
+            } => self.dial(worker, life, address.as_deref()),
+            Ev::Dialed { worker, life, conn } => self.dialed(worker, life, conn),
+            Ev::Tick { worker, life, at } => self.tick(worker, life, at),
+            Ev::Journal { worker, life, op } => self.journal(worker, life, op),
+            Ev::Handler {
+                worker,
+                life,
+                lease,
+                step,
+            } => self.handler(worker, life, lease, step),
+            Ev::Stopped {
+                worker,
+                life,
+                lease,
+            } => self.stopped(worker, life, lease),
+            Ev::StartServer(n) => self.start_server(n),
+            Ev::StartWorker(n) => self.start_worker(n),
+            Ev::ThawServer(n, life) => self.thaw_server(n, life),
+            Ev::ThawWorker(n, life) => self.thaw_worker(n, life),
+            Ev::Uncut(n) => {
+                self.gate().cut.remove(&n);
+            }
+            Ev::Unblock(worker, server) => self.unblock(worker, server),
+            Ev::Fault(fault) => self.fault(fault),
+            Ev::Client => self.client(),
+            Ev::Heal => self.heal(),
+            Ev::Pause => self.pause_jobs(),
+            Ev::Rest => self.rest(),
+        }
+    }
+
+    /// Starts an activity of a server.
+    fn begin(&mut self, server: usize, future: impl Future<Output = node::Done> + 'static) {
+        let id = self.next_activity;
+        self.next_activity += 1;
+        let life = self.servers[server].life;
+        self.activities.insert(
+            id,
+            Activity {
+                server,
+                life,
+                future: Box::pin(future),
+            },
+        );
+        self.poll(id);
+    }
+
+    fn poll(&mut self, id: u64) {
+        let Some(mut activity) = self.activities.remove(&id) else {
+            return;
+        };
+        let (server, life) = (activity.server, activity.life);
+        if self.servers[server].life != life {
+            return;
+        }
+        self.gate().current = id;
+        let polled = activity
+            .future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        let wakes = std::mem::take(&mut self.gate().wakes);
+        for (id, at) in wakes {
+            self.push_at(at, Ev::Poll(id));
+        }
+        if let Some(port) = self.servers[server].port() {
+            for (conn, message) in port.take() {
+                self.send_down(conn, message);
+            }
+        }
+        match polled {
+            Poll::Pending => {
+                self.activities.insert(id, activity);
+            }
+            Poll::Ready(done) => self.done(server, done),
+        }
+    }
+
+    /// A call that the memory store answers at once.
+    fn at_once<T>(&self, mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
+        match future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => unreachable!("the memory store never waits"),
+        }
+    }
+
+    fn op(&self, actor: &str) -> Op {
+        Op {
+            id: OpId(self.ids.uuid()),
+            actor: actor.to_owned(),
+        }
+    }
+
+    fn create_job(&mut self, n: usize) {
+        let period = [15, 20, 30, 45, 60][self.rng.below(5)];
+        let count = 1 + self.rng.below(5);
+        let overlap = if self.rng.chance(500) {
+            "allow"
+        } else {
+            "forbid"
+        };
+        let catch_up = match self.rng.below(4) {
+            0 => serde_json::json!("none"),
+            1 => serde_json::json!("latest"),
+            2 => serde_json::json!({ "all": 100 }),
+            _ => serde_json::json!("coalesce"),
+        };
+        let mut timeouts = serde_json::json!({});
+        if self.rng.chance(300) {
+            timeouts["attempt"] = "20s".into();
+        }
+        if self.rng.chance(300) {
+            timeouts["run"] = "90s".into();
+        }
+        let text = serde_json::json!({
+            "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": format!("job-{n}") },
+            "spec": {
+                "schedules": [{ "every": format!("{period}s") }],
+                "run": { "handler": "settle" },
+                "shards": { "count": count },
+                "retry": { "maxAttempts": 6, "backoff": { "fixed": "500ms" } },
+                "timeouts": timeouts, "overlap": overlap, "catchUp": { "policy": catch_up },
+            },
+        });
+        let document: Document =
+            serde_json::from_value(text).expect("the document is written here");
+        let uid = JobUid(self.ids.uuid());
+        let high_water = instant(self.now);
+        let timing = document.timing(uid).expect("the schedule is written here");
+        self.periods.insert(uid, period);
+        let job = ApplyJob {
+            name: JobName::new("default", &format!("job-{n}")).expect("a name"),
+            new_uid: uid,
+            expected_ver: None,
+            document: serde_json::to_string(&document).expect("a document is JSON"),
+            high_water,
+            next_due: timing.next(high_water),
+            closing: None,
+        };
+        let op = self.op("user sim");
+        self.acks.push(Acknowledged::Op(op.id));
+        let applied = self.at_once(self.store.apply_job(op, job));
+        applied.expect("memory takes it");
+    }
+
+    /// A user does something now and then.
+    fn client(&mut self) {
+        let wait = self.rng.between(1_000_000, 8_000_000);
+        if self.rest_by.is_none() {
+            self.push_in(wait, Ev::Client);
+        }
+        match self.rng.below(10) {
+            0..6 => self.run_by_hand(),
+            6..8 => self.cancel_one(),
+            _ => self.reopen_one(),
+        }
+        for server in 0..self.servers.len() {
+            self.wake(server, Duty::Dispatch);
+        }
+    }
+
+    fn run_by_hand(&mut self) {
+        let uids: Vec<JobUid> = self.periods.keys().copied().collect();
+        let uid = uids[self.rng.below(uids.len())];
+        let Ok(Some(job)) = self.at_once(self.store.get_job_by_uid(uid)) else {
+            return;
+        };
+        let document: Document = serde_json::from_str(&job.document).expect("written here");
+        let request = Request {
+            job: uid,
+            revision: job.revision,
+            occasion: Occasion::Manual {
+                key: format!("k{}", self.rng.below(40)),
+            },
+            period: None,
+            parameters: serde_json::Map::new(),
+            digest: "same".to_owned(),
+        };
+        let run = new_run(&document, request, instant(self.now)).expect("needs no parameters");
+        let op = self.op("user sim");
+        let verdicts = self.at_once(self.store.create_runs(op, Vec::new(), vec![run]));
+        for verdict in verdicts.unwrap_or_default() {
+            if let CreateVerdict::Created(id, _) | CreateVerdict::Exists(id) = verdict {
+                self.acks.push(Acknowledged::Run(id));
+            }
+        }
+    }
+
+    fn some_run(&mut self, state: RunState) -> Option<RunId> {
+        let filter = RunFilter {
+            job: None,
+            state: Some(state),
+        };
+        let page = Page {
+            after: None,
+            limit: 20,
+        };
+        let runs = self.at_once(self.store.list_runs(filter, page)).ok()?;
+        let n = self.rng.below(runs.len());
+        runs.get(n).map(|run| run.id)
+    }
+
+    fn cancel_one(&mut self) {
+        let Some(id) = self.some_run(RunState::Running) else {
+            return;
+        };
+        let op = self.op("user sim");
+        let asked = Acknowledged::Op(op.id);
+        let verdict = self.at_once(self.store.request_stop(op, None, id, StopCause::Cancel));
+        if matches!(verdict, Ok(RequestVerdict::Done(_))) {
+            self.acks.push(asked);
+        }
+    }
+
+    fn reopen_one(&mut self) {
+        let failed = self.some_run(RunState::Failed);
+        let Some(id) = failed.or_else(|| self.some_run(RunState::Partial)) else {
+            return;
+        };
+        let op = self.op("user sim");
+        let asked = Acknowledged::Op(op.id);
+        let verdict = self.at_once(self.store.reopen_run(op, id, None, instant(self.now)));
+        if matches!(verdict, Ok(RequestVerdict::Done(_))) {
+            self.acks.push(asked);
+        }
+    }
+}
+
+/// The store's instant for a simulated microsecond.
+fn instant(us: i64) -> Timestamp {
+    Timestamp::from_second(START_SECS).expect("an instant of this century")
+        + SignedDuration::from_micros(us)
+}
+
+/// The simulated microsecond of a store's instant.
+fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond() - START_SECS * 1_000_000
+}

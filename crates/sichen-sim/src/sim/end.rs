@@ -1,0 +1,198 @@
+//! Coming to rest, and the judgement.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use sichen_check::{Invariant, Oracle, Verdict, check_dump};
+use sichen_core::document::Document;
+use sichen_core::event::Event;
+use sichen_core::ids::{JobUid, fence_key};
+use sichen_core::lifecycle::ShardState;
+use sichen_core::model::Dump;
+use sichen_core::port::{ApplyVerdict, Store as _};
+
+use super::{Ev, REST_US, Sim, instant};
+use crate::options::Options;
+
+/// How a simulation ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was simulated.
+    pub options: Options,
+    /// Of everything that happened, in order.
+    pub hash: u64,
+    /// The checker's verdict on the history.
+    pub verdict: Verdict,
+    /// What the simulator itself found wrong (the user's store, overlaps).
+    pub problems: Vec<String>,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Length in simulated seconds.
+    pub simulated_secs: i64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Calls to the store, and answers lost after their commit.
+    pub calls: (u64, u64),
+    /// Stale writes that the user's store refused, and attempts that went on from a position.
+    pub user: (u64, u64),
+    /// The trace as JSON lines, if it was kept.
+    pub trace: Vec<String>,
+    /// The store's event log.
+    pub history: Vec<Event>,
+}
+
+impl Outcome {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.verdict.is_ok() && self.problems.is_empty()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {} after {} s: {}",
+            self.options.seed, self.simulated_secs, self.verdict
+        )?;
+        for problem in self.problems.iter().take(20) {
+            writeln!(f, "  {problem}")?;
+        }
+        writeln!(f, "  {}", self.options)?;
+        write!(
+            f,
+            "  replay: cargo run -p sichen-sim --bin sichen-sim -- --seeds {0}..{0} --keep DIR",
+            self.options.seed
+        )
+    }
+}
+
+/// Jobs fire on a grid of their period that starts in 1970: computed here by division alone.
+struct Grid(BTreeMap<JobUid, i64>);
+
+impl Oracle for Grid {
+    fn instants(&self, job: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
+        let period = *self.0.get(&job)?;
+        let first = from.as_second().div_euclid(period) + 1;
+        let last = to.as_second().div_euclid(period);
+        (first..=last)
+            .map(|k| Timestamp::from_second(k * period).ok())
+            .collect()
+    }
+}
+
+impl Sim {
+    /// Closes every job's schedule; a job that somebody else is writing is tried again.
+    pub(super) fn pause_jobs(&mut self) {
+        let now = instant(self.now);
+        let mut open = false;
+        let uids: Vec<JobUid> = self.periods.keys().copied().collect();
+        for uid in uids {
+            let Ok(Some(job)) = self.at_once(self.store.get_job_by_uid(uid)) else {
+                continue;
+            };
+            if job.paused {
+                continue;
+            }
+            let document: Document =
+                serde_json::from_str(&job.document).expect("written by the simulation");
+            let timing = document.timing(uid).expect("written by the simulation");
+            let plan = timing.due(job.high_water, now, false);
+            let more = plan.more;
+            let mut closing =
+                sichen_engine::trigger::advance(&job, &document, &timing, plan, None, now);
+            closing.active_runs = None;
+            if !more {
+                closing.to = now.max(closing.to);
+            }
+            let op = self.op("user sim");
+            let verdict = self.at_once(self.store.set_job_paused(op, true, closing, job.ver));
+            open |= more || !matches!(verdict, Ok(ApplyVerdict::Updated(..)));
+        }
+        if open {
+            self.push_in(50_000, Ev::Pause);
+        } else {
+            self.rest_by = Some(self.now + REST_US);
+            self.push_in(1_000_000, Ev::Rest);
+        }
+    }
+
+    /// Over when nothing is active, or when it took too long.
+    pub(super) fn rest(&mut self) {
+        let active: u32 = self
+            .periods
+            .keys()
+            .filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok().flatten())
+            .map(|job| job.active_runs)
+            .sum();
+        self.over = active == 0 || self.rest_by.is_some_and(|by| self.now >= by);
+        if !self.over {
+            self.push_in(1_000_000, Ev::Rest);
+        }
+    }
+
+    pub(super) fn judge(mut self) -> Outcome {
+        let dump = self.at_once(self.store.dump()).expect("memory answers");
+        let options = sichen_check::Options {
+            seq_is_commit_order: true,
+            quiescent: true,
+            oracle: Some(Box::new(Grid(std::mem::take(&mut self.periods)))),
+            demand: Invariant::ALL.to_vec(),
+            ..sichen_check::Options::default()
+        };
+        let verdict = check_dump(&dump, options, &self.acks);
+        self.judge_user_store(&dump);
+        let calls = {
+            let gate = self.gate();
+            (gate.calls, gate.lost)
+        };
+        Outcome {
+            hash: self.trace.hash(),
+            verdict,
+            problems: self.problems,
+            faults: self.faults,
+            simulated_secs: self.now / 1_000_000,
+            events: self.events,
+            calls,
+            user: (self.user.refused, self.user.resumed),
+            trace: self.trace.lines().to_vec(),
+            history: dump.events,
+            options: self.options,
+        }
+    }
+
+    /// Every item counted once where the shard succeeded, never twice anywhere.
+    fn judge_user_store(&mut self, dump: &Dump) {
+        let runs: BTreeMap<_, _> = dump.runs.iter().map(|run| (run.id, run)).collect();
+        for (key, row) in self.user.rows() {
+            if let Some(item) = row.counted.iter().position(|n| *n > 1) {
+                self.problems.push(format!(
+                    "item {item} of {key} was counted {} times",
+                    row.counted[item]
+                ));
+            }
+        }
+        for shard in dump
+            .shards
+            .iter()
+            .filter(|s| s.state == ShardState::Succeeded)
+        {
+            let Some(run) = runs.get(&shard.key.run) else {
+                continue;
+            };
+            let key = fence_key(run.job, &run.occasion, shard.key.no);
+            let complete = self
+                .user
+                .row(&key)
+                .is_some_and(|row| row.counted.iter().all(|n| *n == 1));
+            if !complete {
+                self.problems.push(format!(
+                    "shard {} succeeded, but not every item of {key} is counted",
+                    shard.key
+                ));
+            }
+        }
+    }
+}

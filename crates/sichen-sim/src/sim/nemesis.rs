@@ -1,0 +1,165 @@
+//! What goes wrong, and how it heals.
+
+use super::{Ev, Sim};
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    ServerCrash,
+    ServerFreeze,
+    ServerCut,
+    WorkerCrash,
+    WorkerFreeze,
+    LinkCut,
+    LinkOneWay,
+    AllCrash,
+}
+
+impl Fault {
+    const ALL: [Fault; 8] = [
+        Fault::ServerCrash,
+        Fault::ServerFreeze,
+        Fault::ServerCut,
+        Fault::WorkerCrash,
+        Fault::WorkerFreeze,
+        Fault::LinkCut,
+        Fault::LinkOneWay,
+        Fault::AllCrash,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Fault::ServerCrash => "server crash",
+            Fault::ServerFreeze => "server freeze",
+            Fault::ServerCut => "server cut from the store",
+            Fault::WorkerCrash => "worker crash",
+            Fault::WorkerFreeze => "worker freeze",
+            Fault::LinkCut => "link cut",
+            Fault::LinkOneWay => "link cut one way",
+            Fault::AllCrash => "all servers crash",
+        }
+    }
+}
+
+impl Sim {
+    fn mean_ms(&self, fault: Fault) -> Option<i64> {
+        let o = &self.options;
+        match fault {
+            Fault::ServerCrash => o.server_crash,
+            Fault::ServerFreeze => o.server_freeze,
+            Fault::ServerCut => o.server_cut,
+            Fault::WorkerCrash => o.worker_crash,
+            Fault::WorkerFreeze => o.worker_freeze,
+            Fault::LinkCut => o.link_cut,
+            Fault::LinkOneWay => o.link_one_way,
+            Fault::AllCrash => o.all_crash,
+        }
+    }
+
+    pub(super) fn plan_faults(&mut self) {
+        for fault in Fault::ALL {
+            self.plan(fault);
+        }
+    }
+
+    fn plan(&mut self, fault: Fault) {
+        if let Some(mean) = self.mean_ms(fault) {
+            let wait = self.rng.between(mean / 3, mean * 5 / 3);
+            self.push_in(wait * 1_000, Ev::Fault(fault));
+        }
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        if self.healed {
+            return;
+        }
+        self.plan(fault);
+        *self.faults.entry(fault.name()).or_default() += 1;
+        let server = self.rng.below(self.servers.len());
+        let worker = self.rng.below(self.workers.len());
+        let secs = |sim: &mut Self, from: i64, to: i64| sim.rng.between(from, to * 1_000_000);
+        match fault {
+            Fault::ServerCrash => self.crash_and_restart(server),
+            Fault::AllCrash => (0..self.servers.len()).for_each(|n| self.crash_and_restart(n)),
+            Fault::ServerFreeze => {
+                let wait = secs(self, 500_000, 12);
+                if self.servers[server].up && !self.servers[server].frozen {
+                    self.servers[server].frozen = true;
+                    let life = self.servers[server].life;
+                    self.push_in(wait, Ev::ThawServer(server, life));
+                }
+            }
+            Fault::ServerCut => {
+                let wait = secs(self, 500_000, 12);
+                self.gate().cut.insert(server);
+                self.push_in(wait, Ev::Uncut(server));
+            }
+            Fault::WorkerCrash => {
+                let wait = secs(self, 200_000, 10);
+                if self.workers[worker].up {
+                    self.crash_worker(worker);
+                    if self.rng.chance(150) {
+                        self.workers[worker].boot_id += 1;
+                    }
+                    self.push_in(wait, Ev::StartWorker(worker));
+                }
+            }
+            Fault::WorkerFreeze => {
+                let wait = secs(self, 500_000, 35);
+                if self.workers[worker].up && !self.workers[worker].frozen {
+                    self.workers[worker].frozen = true;
+                    let life = self.workers[worker].life;
+                    self.push_in(wait, Ev::ThawWorker(worker, life));
+                }
+            }
+            Fault::LinkCut | Fault::LinkOneWay => {
+                let wait = secs(self, 500_000, 25);
+                let up = fault == Fault::LinkCut || self.rng.chance(500);
+                if up {
+                    self.blocked_up.insert((worker, server));
+                }
+                if fault == Fault::LinkCut || !up {
+                    self.blocked_down.insert((worker, server));
+                }
+                self.push_in(wait, Ev::Unblock(worker, server));
+            }
+        }
+    }
+
+    fn crash_and_restart(&mut self, n: usize) {
+        let wait = self.rng.between(300_000, 12_000_000);
+        if self.servers[n].up {
+            self.crash_server(n);
+            self.push_in(wait, Ev::StartServer(n));
+        }
+    }
+
+    pub(super) fn unblock(&mut self, worker: usize, server: usize) {
+        self.blocked_up.remove(&(worker, server));
+        self.blocked_down.remove(&(worker, server));
+        self.release_held(worker, server);
+    }
+
+    /// Everything works from here on; nothing is restarted that runs.
+    pub(super) fn heal(&mut self) {
+        self.healed = true;
+        {
+            let mut gate = self.gate();
+            gate.cut.clear();
+            gate.lost_commits = 0;
+        }
+        for server in 0..self.servers.len() {
+            for worker in 0..self.workers.len() {
+                self.unblock(worker, server);
+            }
+            let life = self.servers[server].life;
+            self.thaw_server(server, life);
+            self.start_server(server);
+        }
+        for worker in 0..self.workers.len() {
+            let life = self.workers[worker].life;
+            self.thaw_worker(worker, life);
+            self.start_worker(worker);
+        }
+    }
+}

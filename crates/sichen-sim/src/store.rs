@@ -1,0 +1,232 @@
+//! The way from a node to the store: every call takes time, and may be lost on either way.
+//!
+//! A call leaves, is executed in one instant at the store, and its answer comes back: between these
+//! other nodes act, so a duty's snapshot grows old as it does in life. While a node is cut off its
+//! calls end as `Unavailable` (not executed) or `Unknown` (executed, answer lost).
+//!
+//! # Not here
+//! What a call does (`sichen-store`); whose turn it is ([`crate::sim`]).
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Event;
+use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
+    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
+    RunFilter, SaveCheckpoint, ShardFacts, Store,
+};
+
+use crate::rng::Rng;
+
+/// How long a cut-off call waits before it gives up.
+const TIMEOUT_US: i64 = 1_000_000;
+
+/// What all calls share: the time, chance, and who is cut off.
+#[derive(Debug)]
+pub struct Gate {
+    /// The present, in microseconds of the simulation.
+    pub now_us: i64,
+    /// The activity being polled now.
+    pub current: u64,
+    /// Activities to poll again, and when.
+    pub wakes: Vec<(u64, i64)>,
+    /// Nodes that can't reach the store.
+    pub cut: BTreeSet<usize>,
+    /// Per mille of answers lost after the commit.
+    pub lost_commits: u64,
+    /// Calls made, answers lost, calls refused while cut off.
+    pub calls: u64,
+    /// Answers that were lost after the call was executed.
+    pub lost: u64,
+    rng: Rng,
+}
+
+impl Gate {
+    /// A gate at time 0 with nobody cut off.
+    #[must_use]
+    pub fn new(rng: Rng) -> Self {
+        Self {
+            now_us: 0,
+            current: 0,
+            wakes: Vec::new(),
+            cut: BTreeSet::new(),
+            lost_commits: 0,
+            calls: 0,
+            lost: 0,
+            rng,
+        }
+    }
+}
+
+/// A node's way to the store.
+#[derive(Clone)]
+pub struct Link {
+    inner: Arc<dyn Store>,
+    gate: Arc<Mutex<Gate>>,
+    node: usize,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until the simulation has reached an instant.
+struct Until {
+    gate: Arc<Mutex<Gate>>,
+    wait_us: i64,
+    due: Option<i64>,
+}
+
+impl Future for Until {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let gate = self.gate.clone();
+        let mut gate = lock(&gate);
+        match self.due {
+            Some(due) if gate.now_us >= due => Poll::Ready(()),
+            Some(_) => Poll::Pending,
+            None => {
+                let due = gate.now_us + self.wait_us;
+                let current = gate.current;
+                gate.wakes.push((current, due));
+                self.due = Some(due);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+fn lock(gate: &Mutex<Gate>) -> MutexGuard<'_, Gate> {
+    gate.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    /// The way of `node` to `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>, gate: Arc<Mutex<Gate>>, node: usize) -> Self {
+        Self { inner, gate, node }
+    }
+
+    fn until(&self, wait_us: i64) -> Until {
+        Until {
+            gate: self.gate.clone(),
+            wait_us,
+            due: None,
+        }
+    }
+
+    fn call<'a, T: Send + 'a>(&'a self, op: Option<OpId>, execute: Answer<'a, T>) -> Answer<'a, T> {
+        Box::pin(async move {
+            let (there, back, lose) = {
+                let mut gate = lock(&self.gate);
+                gate.calls += 1;
+                let there = gate.rng.between(100, 2_000);
+                let back = gate.rng.between(100, 2_000);
+                let per_mille = gate.lost_commits;
+                (there, back, gate.rng.chance(per_mille))
+            };
+            self.until(there).await;
+            let cut_off = || lock(&self.gate).cut.contains(&self.node);
+            if cut_off() {
+                self.until(TIMEOUT_US).await;
+                return Err(Error::Unavailable("the store does not answer".to_owned()));
+            }
+            let answer = execute.await;
+            self.until(back).await;
+            if lose || cut_off() {
+                lock(&self.gate).lost += 1;
+                self.until(TIMEOUT_US).await;
+                let reason = "the answer was lost".to_owned();
+                return Err(match op {
+                    Some(op) => Error::Unknown { op, reason },
+                    None => Error::Unavailable(reason),
+                });
+            }
+            answer
+        })
+    }
+}
+
+macro_rules! reads {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, $($arg: $type),*) -> Answer<'_, $out> {
+            self.call(None, self.inner.$name($($arg),*))
+        })*
+    };
+}
+
+macro_rules! writes {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, op: Op, $($arg: $type),*) -> Answer<'_, $out> {
+            let id = op.id;
+            self.call(Some(id), self.inner.$name(op, $($arg),*))
+        })*
+    };
+}
+
+impl Store for Link {
+    reads! {
+        now() -> Timestamp;
+        find_op(op: OpId) -> bool;
+        renew_node(node: NodeId, ttl: SignedDuration) -> Option<Timestamp>;
+        list_members() -> (Vec<Node>, Vec<Duty>);
+        get_job(name: JobName) -> Option<Job>;
+        get_job_by_uid(uid: JobUid) -> Option<Job>;
+        get_revision(job: JobUid, revision: Revision) -> Option<String>;
+        list_jobs(page: Page<JobName>) -> Vec<Job>;
+        list_due_jobs(partitions: Vec<u8>, until: Timestamp, limit: u32) -> Vec<Job>;
+        list_decisions(job: JobUid, from: Timestamp, limit: u32) -> Vec<Decision>;
+        get_run(run: RunId) -> Option<(Run, Progress)>;
+        find_run(job: JobUid, occasion: Occasion) -> Option<RunId>;
+        list_runs(filter: RunFilter, page: Page<RunId>) -> Vec<Run>;
+        list_late_runs(partitions: Vec<u8>, limit: u32) -> Vec<(RunId, u8)>;
+        list_ready(pool: Name, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead>;
+        next_ready_at(pool: Name) -> Option<Timestamp>;
+        list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
+        renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;
+        drain_session(session: SessionId) -> ();
+        list_sessions(pool: Option<Name>) -> Vec<(Session, u32)>;
+        get_session(session: SessionId) -> Option<Session>;
+        list_leases(session: SessionId) -> Vec<Shard>;
+        get_shards(keys: Vec<ShardKey>) -> Vec<ShardFacts>;
+        list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
+        list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
+        dump() -> Dump;
+    }
+
+    writes! {
+        register_node(address: String, ttl: SignedDuration) -> NodeId;
+        claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;
+        release_duties(fences: Vec<Fence>) -> ();
+        apply_job(job: ApplyJob) -> ApplyVerdict;
+        set_job_paused(paused: bool, closing: Advance, expected_ver: u32) -> ApplyVerdict;
+        delete_job(job: JobUid, expected_ver: u32) -> bool;
+        advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
+        create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
+        request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
+        reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;
+        settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
+        lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
+        reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
+        register_session(register: Register) -> Registered;
+        end_session(fence: Option<Fence>, session: SessionId, cause: String) -> bool;
+        finish_attempts(items: Vec<Finish>) -> Vec<FinishVerdict>;
+        save_checkpoints(items: Vec<SaveCheckpoint>) -> Vec<CheckpointVerdict>;
+        remove_history(fence: Fence, before: Timestamp, limit: u32) -> u32;
+    }
+}

@@ -1,0 +1,105 @@
+//! A hundred whole clusters, each with its own faults; and the same seed twice is the same history.
+
+use std::collections::BTreeMap;
+
+use sichen_check::Sight;
+use sichen_sim::options::Options;
+use sichen_sim::sim;
+
+/// Clusters of these seeds keep every promise, and together they saw what is worth seeing.
+fn check(seeds: std::ops::RangeInclusive<u64>) {
+    let mut seen: BTreeMap<Sight, u64> = BTreeMap::new();
+    let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut refused_by_user, mut resumed_by_user, mut lost_commits) = (0, 0, 0);
+    for seed in seeds {
+        let outcome = sim::run(shorter(seed), false);
+        assert!(outcome.is_ok(), "{outcome}");
+        for (sight, n) in &outcome.verdict.counts {
+            *seen.entry(*sight).or_default() += n;
+        }
+        for (fault, n) in &outcome.faults {
+            *faults.entry(fault).or_default() += n;
+        }
+        refused_by_user += outcome.user.0;
+        resumed_by_user += outcome.user.1;
+        lost_commits += outcome.calls.1;
+    }
+    let minimums = [
+        (Sight::RunSettled, 400),
+        (Sight::RunReopened, 1),
+        (Sight::Decided, 20),
+        (Sight::Takeover, 50),
+        (Sight::Resumed, 20),
+        (Sight::Lost, 50),
+        (Sight::Refused, 10),
+        (Sight::TermChanged, 50),
+        (Sight::SessionEnded, 50),
+        (Sight::Acknowledged, 2_000),
+    ];
+    for (sight, least) in minimums {
+        let n = seen.get(&sight).copied().unwrap_or(0);
+        assert!(
+            n >= least,
+            "{sight:?} was seen {n} times, not {least}: {seen:?}"
+        );
+    }
+    assert_eq!(
+        faults.len(),
+        9,
+        "some kind of fault never happened: {faults:?}"
+    );
+    assert!(
+        refused_by_user > 0,
+        "no stale write ever reached the user's store"
+    );
+    assert!(
+        resumed_by_user >= 10,
+        "attempts went on from a position {resumed_by_user} times"
+    );
+    assert!(
+        lost_commits >= 20,
+        "answers were lost after their commit {lost_commits} times"
+    );
+}
+
+/// Half as long as `sichen-sim` runs them, since tests are not optimized.
+fn shorter(seed: u64) -> Options {
+    Options {
+        unsafe_secs: 90,
+        ..Options::of(seed)
+    }
+}
+
+#[test]
+fn clusters_of_seeds_1_to_25_keep_every_promise() {
+    check(1..=25);
+}
+
+#[test]
+fn clusters_of_seeds_26_to_50_keep_every_promise() {
+    check(26..=50);
+}
+
+#[test]
+fn clusters_of_seeds_51_to_75_keep_every_promise() {
+    check(51..=75);
+}
+
+#[test]
+fn clusters_of_seeds_76_to_100_keep_every_promise() {
+    check(76..=100);
+}
+
+#[test]
+fn the_same_seed_twice_is_the_same_history() {
+    let mut hashes = Vec::new();
+    for seed in 1..=5 {
+        let first = sim::run(shorter(seed), false);
+        let second = sim::run(shorter(seed), true);
+        assert_eq!(first.hash, second.hash, "seed {seed} went two ways");
+        assert_eq!(first.history, second.history);
+        hashes.push(first.hash);
+    }
+    hashes.dedup();
+    assert_eq!(hashes.len(), 5, "different seeds gave the same history");
+}
