@@ -26,7 +26,7 @@ pub mod v1 {
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// Largest message either side accepts, in bytes. The library's default is 4 MiB.
-pub const MAX_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
 /// The shard number that stands for the plan step of a run.
 pub const PLAN_STEP_NO: i32 = -1;

@@ -9,6 +9,8 @@ use super::{Boot, ExitReason, Lease, Note, Output, Session};
 
 /// Beats whose answers are awaited; more are not remembered.
 const MAX_BEATS_IN_FLIGHT: usize = 64;
+/// Results in one Hello; half of what a message may have.
+const MAX_HANDOVER_BYTES: usize = 16 * 1024 * 1024;
 /// How long to wait for the answer to a Hello.
 const WELCOME_WITHIN_MS: u64 = 10_000;
 const BACKOFF_FIRST_MS: u64 = 100;
@@ -117,12 +119,23 @@ impl Session {
     }
 
     /// What the server should be told of attempts whose session is over.
+    ///
+    /// Results beyond [`MAX_HANDOVER_BYTES`] are left out, so that the Hello can be sent at all:
+    /// they follow as reports, and count if the server has not given their shards away.
     fn handover(&self) -> Vec<v1::JournaledAttempt> {
         use v1::journaled_attempt::State;
+        let mut left = MAX_HANDOVER_BYTES;
         let finished = self
             .reports
             .iter()
             .filter(|(_, report)| report.may_be_sent())
+            .filter(move |(_, report)| match left.checked_sub(report.bytes()) {
+                Some(rest) => {
+                    left = rest;
+                    true
+                }
+                None => false,
+            })
             .map(|(lease, report)| v1::JournaledAttempt {
                 shard: Some(lease.shard()),
                 token: lease.token,

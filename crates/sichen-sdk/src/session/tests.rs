@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use prost::Message as _;
 use sichen_proto::v1;
 use v1::server_message::Message as FromServer;
 use v1::worker_message::Message as ToServer;
@@ -475,6 +476,25 @@ fn a_recovered_result_is_handed_in_with_the_first_hello() {
         Play::finishes(&play.out).is_empty(),
         "handed in once, not sent again"
     );
+}
+
+#[test]
+fn a_hello_can_be_sent_however_much_there_is_to_hand_in() {
+    let big = |token| {
+        Recovered::Finished(v1::Finish {
+            shard: Some(lease(0, token).shard()),
+            token,
+            result: vec![7; 1_000_000],
+            ..v1::Finish::default()
+        })
+    };
+    let mut play = Play::new(1, (1..=40).map(big).collect());
+    let hello = Play::hellos(&play.feed(Input::Connected)).remove(0);
+    assert!(hello.encoded_len() < sichen_proto::MAX_MESSAGE_BYTES / 2 + 100_000);
+    let handed = hello.journal.len();
+    assert!(handed > 10);
+    // The others follow as reports. (The server gave no verdicts: all are reported.)
+    assert_eq!(Play::finishes(&play.server(welcome(1))).len(), 40);
 }
 
 #[test]

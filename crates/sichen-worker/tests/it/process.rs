@@ -372,3 +372,33 @@ async fn sigterm_releases_what_does_not_end_and_exits_with_success() {
     conn.ack(&finish, v1::Verdict::Accepted).await;
     assert!(worker.end().await.success());
 }
+
+#[tokio::test]
+async fn a_worker_frozen_past_its_session_kills_its_work_before_it_comes_back() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let worker = Worker::spawn(&fake, dir.path(), STUBBORN);
+    let mut conn = fake.conn().await;
+    conn.ttl_ms = 1_500;
+    conn.hello().await;
+    conn.welcome(1, Vec::new()).await;
+    conn.grant(grant("script", 5, "{}")).await;
+    let tree = pids(&dir.path().join("attempts/7.0.5"), 2).await;
+    worker.signal(nix::sys::signal::Signal::SIGSTOP);
+    tokio::time::sleep(std::time::Duration::from_millis(conn.ttl_ms)).await;
+    assert!(
+        tree.iter().all(|pid| alive(pid)),
+        "the work itself was not frozen"
+    );
+    worker.signal(nix::sys::signal::Signal::SIGCONT);
+    let mut conn = fake.conn().await;
+    let hello = conn.hello().await;
+    assert!(
+        tree.iter().all(|pid| !alive(pid)),
+        "nothing of the old session is alive"
+    );
+    assert_eq!((hello.resume_session, hello.registration), (None, 2));
+    assert_eq!(hello.journal.len(), 1);
+    conn.welcome(2, Vec::new()).await;
+    worker.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(worker.end().await.success());
+}

@@ -92,8 +92,7 @@ async fn a_worker_runs_the_shards_of_a_run() {
         .slots(4)
         .data_dir(dir.path())
         .handler("count", |ctx: Context, (): ()| async move {
-            ctx.checkpoint("half", Counters::default())
-                .await?;
+            ctx.checkpoint("half", Counters::default()).await?;
             ctx.flush().await?;
             Ok(())
         })
