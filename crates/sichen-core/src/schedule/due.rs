@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cron::mix;
 use super::rule::Schedule;
-use super::union::{MAX_WALK, Union};
+use super::union::Union;
 use super::zone;
 
 /// Lateness up to which a planned instant is simply on time, whatever the catch-up policy: the
@@ -390,7 +390,6 @@ impl<'a> Decision<'a> {
             reason,
         });
         if !counted.whole {
-            debug_assert!(counted.count >= MAX_WALK, "only a long walk is cut");
             self.plan.high_water = counted.last;
             self.plan.more = true;
         }

@@ -14,6 +14,7 @@ pub mod cronjob;
 mod due;
 pub mod overlap;
 mod rule;
+mod tally;
 mod union;
 mod zone;
 

@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::calendar::{self, Calendar, MAX_DAYS, Use, day_start, first_instant};
 use super::cron::{self, Cron, Dialect, Fold, Gap};
+use super::tally::Tally;
 use super::zone;
 
 /// The longest period and delay: about a hundred years.
@@ -437,6 +438,61 @@ impl Schedule {
             }
             Rule::At(instant) => u64::from(first <= *instant && *instant <= last),
             Rule::After { .. } => 0,
+        }
+    }
+
+    /// Marks the planned instants of the seconds `[from, to)`, which lie within the tally's day.
+    pub(super) fn mark(&self, from: i64, to: i64, tally: &mut Tally) {
+        let from = self.start.map_or(from, |start| zone::ceil(start).max(from));
+        let to = self.end.map_or(to, |end| zone::ceil(end).min(to));
+        match &self.calendar {
+            _ if from >= to => {}
+            None => self.rule_mark(from, to, tally),
+            Some((_, usage)) if usage.rolls() => {
+                let mut at = zone::instant(from - 1);
+                while let Some(next) = self.next(at).filter(|next| next.as_second() < to) {
+                    tally.set(next.as_second());
+                    at = next;
+                }
+            }
+            Some((calendar, usage)) => {
+                // A UTC day touches at most a few local dates.
+                let mut date = self.zone.to_datetime(zone::instant(from)).date();
+                let mut at = from;
+                while at < to {
+                    let Ok(tomorrow) = date.checked_add(1.day()) else {
+                        return;
+                    };
+                    let end = day_start(tomorrow, &self.zone)
+                        .map_or(to, |start| start.as_second().min(to));
+                    if usage.keeps(calendar.is_working(date)) {
+                        self.rule_mark(at, end, tally);
+                    }
+                    (at, date) = (end.max(at), tomorrow);
+                }
+            }
+        }
+    }
+
+    fn rule_mark(&self, from: i64, to: i64, tally: &mut Tally) {
+        match &self.rule {
+            Rule::Cron(cron) => cron.mark(from, to, &self.zone, tally),
+            Rule::Every { period, anchor } => {
+                let past = (from - anchor.as_second()).rem_euclid(period.as_secs());
+                let mut at = if past == 0 {
+                    from
+                } else {
+                    from + period.as_secs() - past
+                };
+                while at < to {
+                    tally.set(at);
+                    at += period.as_secs();
+                }
+            }
+            Rule::At(instant) if (from..to).contains(&instant.as_second()) => {
+                tally.set(instant.as_second())
+            }
+            Rule::At(_) | Rule::After { .. } => {}
         }
     }
 

@@ -3,14 +3,19 @@
 //! # Invariants
 //! - An instant that several schedules name stands once.
 //! - Counting is bounded: one schedule by arithmetic, several by walking at most [`MAX_WALK`]
-//!   instants, after which the caller is told how far it got.
+//!   instants, or else day by day through at most [`MAX_TALLIED_DAYS`], after which the caller is
+//!   told how far it got.
 
 use jiff::Timestamp;
 
 use super::rule::Schedule;
+use super::tally::Tally;
+use super::zone;
 
 /// Instants walked in one count over several schedules.
-pub(super) const MAX_WALK: u64 = 20_000;
+pub(super) const MAX_WALK: u64 = 2_000;
+/// Days tallied in one count over several schedules.
+pub(super) const MAX_TALLIED_DAYS: u32 = 4_000;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Union<'a> {
@@ -82,11 +87,48 @@ impl Union<'_> {
             at = self.next(at)?;
             count += 1;
         }
+        if at < last {
+            let (more, reached) = self.tally(at, last);
+            return Some(Counted {
+                count: count + more,
+                first,
+                last: reached,
+                whole: reached == last,
+            });
+        }
         Some(Counted {
             count,
             first,
-            last: at,
-            whole: at == last,
+            last,
+            whole: true,
         })
+    }
+
+    /// Counts the instants after `after` through `last`, or through the last one of the days that
+    /// it may look at.
+    fn tally(&self, after: Timestamp, last: Timestamp) -> (u64, Timestamp) {
+        let mut from = after.as_second() + 1;
+        let to = last.as_second() + 1;
+        let mut count = 0;
+        for _ in 0..MAX_TALLIED_DAYS {
+            let mut tally = Tally::of_day_with(from);
+            let end = tally.end().min(to);
+            for schedule in self.schedules {
+                schedule.mark(from, end, &mut tally);
+            }
+            if let Some(pending) = self
+                .pending
+                .filter(|at| (from..end).contains(&at.as_second()))
+            {
+                tally.set(pending.as_second());
+            }
+            count += tally.count();
+            from = end;
+            if end == to {
+                return (count, last);
+            }
+        }
+        // Some instant lies behind: at the very least the one counted before.
+        (count, self.prev(zone::instant(from)).unwrap_or(after))
     }
 }

@@ -733,3 +733,68 @@ fn however_often_it_is_asked_each_instant_is_decided_once() {
         );
     }
 }
+
+#[test]
+fn several_schedules_are_counted_together_without_walking() {
+    let off = |schedule: Schedule| {
+        use sichen_core::schedule::calendar::{Calendar, Use};
+        let calendar = std::sync::Arc::new(Calendar::new("weekends"));
+        schedule
+            .on(calendar, Use::WorkingDays)
+            .expect("an interval may be left out")
+    };
+    let lists: [&[Schedule]; 3] = [
+        &[
+            cron("*/7 * * * * *", "America/New_York"),
+            every(11, "2026-01-01T00:00:03Z"),
+        ],
+        &[
+            off(cron("* * * * *", "Pacific/Apia")),
+            cron("30 2 * * *", "Europe/London"),
+            every(600, "1970-01-01T00:00:00Z"),
+        ],
+        &[
+            cron("*/20 * * * * *", "Australia/Lord_Howe")
+                .within(
+                    Some(at("2026-04-02T10:00:00.5Z")),
+                    Some(at("2026-04-09T00:00:00Z")),
+                )
+                .expect("bounds"),
+            cron("15 1,2 * * *", "Australia/Lord_Howe").with_policy(
+                sichen_core::schedule::cron::Gap::Shift,
+                sichen_core::schedule::cron::Fold::Both,
+            ),
+            Schedule::at(at("2026-04-05T03:03:03Z")),
+        ],
+    ];
+    for schedules in lists {
+        let mut input = DueInput::new(
+            schedules,
+            at("2026-04-01T00:00:00Z"),
+            at("2026-04-08T06:00:00Z"),
+        );
+        input.catch_up = CatchUp::None;
+        let plan = due(&input);
+        let mut walked = 0;
+        let mut mark = input.high_water;
+        while let Some(next) = schedules
+            .iter()
+            .filter_map(|schedule| schedule.next(mark))
+            .min()
+            .filter(|next| *next <= input.now)
+        {
+            walked += 1;
+            mark = next;
+        }
+        assert!(
+            walked > 5_000,
+            "long enough that it is not walked: {walked}"
+        );
+        assert_eq!(
+            plan.missed() + plan.runs.len() as u64,
+            walked,
+            "{schedules:?}"
+        );
+        assert!(!plan.more);
+    }
+}

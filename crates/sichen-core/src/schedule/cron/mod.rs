@@ -27,6 +27,7 @@ pub(crate) use field::mix;
 use parse::{Body, Parsed};
 use search::Search;
 
+use super::tally::Tally;
 use super::zone::{self, ceil, floor};
 
 /// The rules that an expression is read by.
@@ -300,6 +301,13 @@ impl Cron {
         self.search(zone).map_or(0, |search| {
             search.count(floor(after) + 1, floor(through) + 1)
         })
+    }
+
+    /// Marks the instants of the seconds `[from, to)`, which lie within the tally's day.
+    pub(super) fn mark(&self, from: i64, to: i64, zone: &TimeZone, tally: &mut Tally) {
+        if let (false, Some(search)) = (self.never, self.search(zone)) {
+            search.mark(from, to, tally);
+        }
     }
 
     /// The clock changes in `(after, through]` at which fixed times fall out under [`Gap::Skip`],

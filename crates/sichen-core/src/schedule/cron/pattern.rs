@@ -185,6 +185,32 @@ impl Pattern {
             - if self.day_matches(first) { after } else { 0 }
     }
 
+    /// Hands out the matching seconds in `[from, to)`, minute by minute: the minute's first second,
+    /// and a bit for each second of it.
+    pub(crate) fn each_minute(&self, from: i64, to: i64, mut hand_out: impl FnMut(i64, u64)) {
+        for day in from.div_euclid(DAY)..=(to - 1).div_euclid(DAY) {
+            if from >= to || !self.day_matches(day) {
+                continue;
+            }
+            for hour in (0..24).filter(|hour| self.hours >> hour & 1 == 1) {
+                for minute in (0..60).filter(|minute| self.minutes >> minute & 1 == 1) {
+                    let start = day * DAY + join(hour, minute, 0);
+                    if start + 60 <= from || start >= to {
+                        continue;
+                    }
+                    let mut seconds = self.seconds;
+                    if start < from {
+                        seconds = seconds >> (from - start) << (from - start);
+                    }
+                    if to < start + 60 {
+                        seconds &= (1 << (to - start)) - 1;
+                    }
+                    hand_out(start, seconds);
+                }
+            }
+        }
+    }
+
     /// Whether no civil date ever matches. Exact: looks at a whole cycle of the calendar, or at
     /// each of the years named.
     pub(crate) fn is_never(&self) -> bool {

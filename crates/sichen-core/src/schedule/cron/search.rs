@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::pattern::Pattern;
 use super::{Class, Fold, Gap};
+use crate::schedule::tally::Tally;
 use crate::schedule::zone::{FIRST, LAST, Stretch};
 
 /// What is searched: a pattern with the policy that applies to it.
@@ -100,6 +101,40 @@ impl<'a> Search<'a> {
             }
             let Some(next) = stretch.next(self.zone) else {
                 return total;
+            };
+            stretch = next;
+            at = stretch.start;
+        }
+    }
+
+    /// Marks the instants in `[from, to)`, which lie within the tally's day.
+    pub(super) fn mark(&self, from: i64, to: i64, tally: &mut Tally) {
+        let (from, to) = (from.max(FIRST), to.min(LAST + 1));
+        if from >= to {
+            return;
+        }
+        let mut stretch = Stretch::at(self.zone, from);
+        let mut at = from;
+        loop {
+            let end = to.min(stretch.end);
+            let (start, until) = (at + stretch.offset, end + stretch.offset);
+            let lower = self.lower(&stretch, start);
+            self.pattern.each_minute(lower, until, |civil, seconds| {
+                tally.mark(civil - stretch.offset, seconds)
+            });
+            let mut civil = start;
+            while let Some(moved) = self
+                .moved_at_or_after(&stretch, civil)
+                .filter(|moved| *moved < until)
+            {
+                tally.set(moved - stretch.offset);
+                civil = moved + 1;
+            }
+            if end == to {
+                return;
+            }
+            let Some(next) = stretch.next(self.zone) else {
+                return;
             };
             stretch = next;
             at = stretch.start;
