@@ -1,3 +1,3 @@
 -- dump_jobs: every row, for tests and checks on small stores.
 -- scans: job
-select t.* from job t order by uid
+select job.* from job order by uid

@@ -1,3 +1,3 @@
 -- dump_runs: every row, for tests and checks on small stores.
 -- scans: run
-select t.* from run t order by id
+select run.* from run order by id

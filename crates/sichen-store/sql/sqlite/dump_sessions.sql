@@ -1,3 +1,3 @@
 -- dump_sessions: every row, for tests and checks on small stores.
 -- scans: session
-select t.* from session t order by id
+select session.* from session order by id

@@ -1,3 +1,3 @@
 -- dump_shards: every row, for tests and checks on small stores.
 -- scans: shard
-select t.* from shard t order by run_id,no
+select shard.* from shard order by run_id,no

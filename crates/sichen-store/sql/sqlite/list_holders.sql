@@ -1,4 +1,5 @@
 -- list_holders: sessions that hold shards of pool ?1 and are over at ?2; steps from holder to holder.
+-- scans: holder
 with recursive holder (id) as (
   select min(session_id) from shard where pool = ?1 and session_id is not null
   union all

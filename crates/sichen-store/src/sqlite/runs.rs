@@ -17,6 +17,9 @@ use super::row::{at, blob, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
 
+/// Shards written by one statement.
+const CHUNK: usize = 5_000;
+
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion)? {
@@ -118,13 +121,17 @@ pub(super) fn insert_shards(
     ready_at: Timestamp,
 ) -> Result<()> {
     let ready_at = not_before(ready_at);
-    for (no, descriptor) in (first..).zip(descriptors) {
-        let json = serde_json::to_string(descriptor)
-            .map_err(|e| Error::Corrupt(format!("descriptor of {run}/{no}: {e}")))?;
-        tx.must(
-            sql::INSERT_SHARD,
-            (int(run.0), no, pool.as_str(), json, ready_at),
-        )?;
+    let bad = |e: serde_json::Error| Error::Corrupt(format!("descriptors of run {run}: {e}"));
+    for (first, chunk) in (first..).step_by(CHUNK).zip(descriptors.chunks(CHUNK)) {
+        let texts: std::result::Result<Vec<String>, _> =
+            chunk.iter().map(serde_json::to_string).collect();
+        let array = serde_json::to_string(&texts.map_err(bad)?).map_err(bad)?;
+        let params = (int(run.0), pool.as_str(), first, array, ready_at);
+        if tx.run(sql::INSERT_SHARDS, params)? != chunk.len() {
+            return Err(Error::Corrupt(format!(
+                "not all shards of run {run} were written"
+            )));
+        }
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use rusqlite::{Connection, ErrorCode, Params};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lease::has_expired;
-use sichen_core::lifecycle::ShardState;
 use sichen_core::model::{Job, Progress, Run, Session};
 use sichen_core::name::JobName;
 use sichen_core::port::{Error, Fence, Op};
@@ -128,18 +127,23 @@ impl<'c> Read<'c> {
 
     /// The sums of a run's shards' progress; `expected` if any shard knows its own.
     pub fn progress(&self, run: RunId) -> Result<Progress> {
-        let mut sum = Progress::default();
-        self.all(sql::LIST_PROGRESS, [int(run.0)], |row| {
-            sum.done = sum.done.saturating_add(row.u64(1)?);
-            if let Some(expected) = row.opt_u64(2)? {
-                sum.expected = Some(sum.expected.unwrap_or(0).saturating_add(expected));
-            }
-            if row.shard_state(0)? == ShardState::Running {
-                sum.rate_milli = sum.rate_milli.saturating_add(row.u64(3)?);
-            }
-            Ok(())
+        // Each sum comes in two halves; there is none where there was nothing to add.
+        let joined = |row: Row<'_>, i| -> Result<Option<u64>> {
+            let (Some(upper), Some(lower)) = (row.opt_u64(i)?, row.opt_u64(i + 1)?) else {
+                return Ok(None);
+            };
+            let upper = upper.saturating_mul(1 << 32);
+            Ok(Some(upper.saturating_add(lower)))
+        };
+        let sum = self.one(sql::SUM_PROGRESS, [int(run.0)], |row| {
+            Ok(Progress {
+                done: joined(row, 0)?.unwrap_or(0),
+                expected: joined(row, 2)?,
+                rate_milli: joined(row, 4)?.unwrap_or(0),
+                waiting_on: String::new(),
+            })
         })?;
-        Ok(sum)
+        Ok(sum.unwrap_or_default())
     }
 
     /// Whether `fence` is that of the duty's present owner.

@@ -159,10 +159,10 @@ impl Writer {
             update.execute(params).map_err(|e| classify(fault(e)))?;
         }
         self.conn.execute_batch("commit").map_err(|e| {
-            let flush = e.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure);
-            let reason = e.to_string();
-            if flush {
-                Failed::Unknown(reason)
+            // A write that failed left no whole commit behind; a flush that failed may have.
+            let code = e.sqlite_error().map(|e| e.extended_code);
+            if code == Some(rusqlite::ffi::SQLITE_IOERR_FSYNC) {
+                Failed::Unknown(e.to_string())
             } else {
                 classify(fault(e))
             }

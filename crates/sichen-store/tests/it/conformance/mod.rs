@@ -221,11 +221,17 @@ conforms!(sqlite_in_memory, crate::conformance::new_sqlite);
 conforms!(sqlite_on_disk, crate::conformance::new_sqlite_on_disk);
 
 fn new_memory(clock: Arc<ManualClock>) -> Made {
-    (Arc::new(sichen_store::memory::MemoryStore::new(clock)), Box::new(()))
+    (
+        Arc::new(sichen_store::memory::MemoryStore::new(clock)),
+        Box::new(()),
+    )
 }
 
 fn new_sqlite(clock: Arc<ManualClock>) -> Made {
-    (Arc::new(SqliteStore::open_in_memory(clock).expect("it opens")), Box::new(()))
+    (
+        Arc::new(SqliteStore::open_in_memory(clock).expect("it opens")),
+        Box::new(()),
+    )
 }
 
 fn new_sqlite_on_disk(clock: Arc<ManualClock>) -> Made {

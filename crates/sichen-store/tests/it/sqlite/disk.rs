@@ -7,9 +7,10 @@ use futures::executor::block_on;
 use futures::future::join_all;
 use sichen_core::ids::{OpId, ShardKey};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::port::{CreateVerdict, Error, Op, Page};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::model::DutyKey;
+use sichen_core::port::{CreateVerdict, Error, Op, Page, RequestVerdict};
 use sichen_store::clock::ManualClock;
 use sichen_store::sqlite::SqliteStore;
 use uuid::Uuid;
@@ -103,4 +104,199 @@ fn calls_that_are_waiting_share_commits_and_all_are_answered() {
     ));
     assert_eq!(runs.len(), 600);
     fold::check(&b.dump());
+}
+
+#[test]
+fn a_use_case_that_fails_is_rolled_back_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let job = b.job("many");
+    let old = b.fence(DutyKey::Janitor);
+    b.take_over(&old);
+    let ops: Vec<Op> = (0..90).map(|_| b.op()).collect();
+    let now = b.now();
+    let calls = ops.iter().enumerate().map(|(n, op)| {
+        let (store, old, op) = (&b.store, old.clone(), op.clone());
+        let run = b.new_run(job, &format!("key {n}"), vec![Descriptor::Whole]);
+        async move {
+            if n % 3 == 1 {
+                return store.remove_history(op, old, now, 10).await.map(|_| ());
+            }
+            store.create_runs(op, vec![], vec![run]).await.map(|_| ())
+        }
+    });
+    for (n, answer) in block_on(join_all(calls)).into_iter().enumerate() {
+        assert_eq!(answer.is_err(), n % 3 == 1, "{n}: {answer:?}");
+        assert_eq!(wait(b.store.find_op(ops[n].id)), answer.is_ok(), "{n}");
+    }
+    assert_eq!(b.dump().runs.len(), 60);
+    fold::check(&b.dump());
+}
+
+#[test]
+fn a_call_that_is_never_polled_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let before = b.dump();
+    drop(b.store.apply_job(b.op(), b.new_job("never")));
+    assert_eq!(b.dump(), before);
+}
+
+#[test]
+fn a_call_whose_caller_is_gone_is_carried_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let op = b.op();
+    let mut call = b.store.apply_job(op.clone(), b.new_job("nightly"));
+    let polled = block_on(std::future::poll_fn(|cx| {
+        std::task::Poll::Ready(call.as_mut().poll(cx).is_ready())
+    }));
+    drop(call);
+    // The writer takes its work in order, so by now it has done that one too.
+    b.job("second");
+    assert!(wait(b.store.find_op(op.id)), "ready at once: {polled}");
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_corrupt_and_spoils_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let (bad, good) = (b.run_of(1), b.run_of(1));
+    let conn = rusqlite::Connection::open(dir.path().join("sichen.db")).unwrap();
+    let sql = "update shard set descriptor = 'nonsense' where run_id = ?1";
+    assert_eq!(conn.execute(sql, [bad.0 as i64]).unwrap(), 1);
+    let read = block_on(b.store.get_shards(vec![ShardKey::new(bad, 0)]));
+    let Err(Error::Corrupt(reason)) = read else {
+        panic!("{read:?}")
+    };
+    assert!(
+        reason.contains("descriptor") && reason.contains(&bad.to_string()),
+        "{reason}"
+    );
+    assert_eq!(b.shard(ShardKey::new(good, 0)).state, ShardState::Scheduled);
+}
+
+#[test]
+fn the_schema_itself_refuses_what_may_never_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let run = b.run_of(2);
+    let conn = rusqlite::Connection::open(dir.path().join("sichen.db")).unwrap();
+    conn.pragma_update(None, "foreign_keys", true).unwrap();
+    let id = run.0;
+    for (sql, why) in [
+        ("update shard set state = 'running'", "nobody holds it"),
+        ("update shard set state = 'lost'", "no such state"),
+        ("update shard set session_id = 1", "held, and not running"),
+        ("update shard set token = -1", "a token below 0"),
+        ("update shard set used = 1", "used more than it started"),
+        (
+            "update run set state = 'succeeded', ended_at = 1",
+            "something is open",
+        ),
+        ("update run set ended_at = 1", "ended, and not closed"),
+        (
+            "update run set open = open - 1",
+            "counters that do not add up",
+        ),
+        ("update run set stop_cause = 'cancel'", "stopped, but when?"),
+        ("delete from run", "its shards would be left"),
+        (
+            "insert into event select seq + 1000, entity, entity_id, run_id, ver, at, op, actor, duty, term, kind, from_state, to_state, attempt, token, cause, data from event where entity = 'run'",
+            "the same version twice",
+        ),
+        (
+            "insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on) select 999, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on from shard",
+            "a shard of no run",
+        ),
+    ] {
+        let refused = conn.execute(sql, []).expect_err(why);
+        let code = refused.sqlite_error_code();
+        assert_eq!(
+            code,
+            Some(rusqlite::ErrorCode::ConstraintViolation),
+            "{why}: {refused}"
+        );
+    }
+    assert_eq!(b.run(run).id.0, id);
+}
+
+/// Where no guard would tell a repeat from a second request, the recorded operation does.
+#[test]
+fn a_repeated_registration_answers_the_first_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let (op, worker) = (b.op(), b.worker("w", 1));
+    let register = || wait(b.store.register_session(op.clone(), worker.clone()));
+    let first = register();
+    assert_eq!(register(), first);
+    let op = b.op();
+    let node = || {
+        wait(
+            b.store
+                .register_node(op.clone(), "here".to_owned(), crate::bench::TTL),
+        )
+    };
+    assert_eq!(node(), node());
+    assert_eq!(b.dump().sessions.len(), 1);
+}
+
+/// A retry of a stop or of a retry must not come back after things have moved on.
+#[test]
+fn a_late_repeat_of_a_stop_or_a_reopening_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let run = b.run_of(1);
+    let op = b.op();
+    let stop = || {
+        wait(
+            b.store
+                .request_stop(op.clone(), None, run, StopCause::Deadline),
+        )
+    };
+    assert_eq!(stop(), RequestVerdict::Done(Some(RunState::Failed)));
+    let op = b.op();
+    let reopen = || wait(b.store.reopen_run(op.clone(), run, None, b.now()));
+    assert_eq!(reopen(), RequestVerdict::Done(None));
+    assert_eq!(stop(), RequestVerdict::Already);
+    assert_eq!(b.run(run).stop, None);
+    b.stop(run, StopCause::Fatal);
+    assert_eq!(reopen(), RequestVerdict::Already);
+    assert_eq!((b.run(run).state, b.run(run).round), (RunState::Failed, 2));
+}
+
+/// After a restore, tokens lie above all that the lost tail may have given out.
+#[test]
+fn a_raised_epoch_lifts_new_tokens_above_all_old_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path(), Arc::new(ManualClock::new(at(0)))).unwrap();
+    assert_eq!(wait(store.raise_epoch()), 1);
+    drop(store);
+    let b = open(dir.path());
+    let (pool, session) = (b.pool(), b.session(1));
+    let token = b
+        .lease(&pool, ShardKey::new(b.run_of(1), 0), session)
+        .shard
+        .token;
+    assert_eq!(token.0, (1 << 32) + 1);
+}
+
+/// A worker may report anything; it must not make its run unreadable.
+#[test]
+fn absurd_progress_spoils_no_sum() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path());
+    let (pool, session) = (b.pool(), b.session(5));
+    let run = b.run_of(3);
+    for no in 0..3 {
+        let shard = b.lease(&pool, ShardKey::new(run, no), session).shard;
+        let mut save = b.checkpoint(&shard, 1);
+        save.progress.done = u64::MAX;
+        save.progress.expected = Some(u64::MAX);
+        save.progress.rate_milli = 1 << 40;
+        wait(b.store.save_checkpoints(b.op(), vec![save]));
+    }
+    let sum = wait(b.store.get_run(run)).expect("the run").1;
+    assert_eq!((sum.done, sum.expected), (u64::MAX, Some(u64::MAX)));
+    assert_eq!(sum.rate_milli, 3 << 40);
 }

@@ -1,3 +1,8 @@
 //! What is SQLite's own: the disk, the commit, the plans of its statements.
 
+mod child;
+mod crash;
 mod disk;
+mod full;
+mod schema;
+mod volume;

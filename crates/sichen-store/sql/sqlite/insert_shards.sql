@@ -1,0 +1,5 @@
+-- insert_shards: waiting shards numbered from ?3; ?4 is a JSON array of their descriptors, each a text.
+-- One statement for many: a run may have 100,000.
+insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq,
+  digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on)
+select ?1, ?3 + key, ?2, value, 'scheduled', 1, 0, 0, 0, 0, ?5, 0, '', 0, '', 0, 0, '' from json_each(?4)

@@ -1,0 +1,102 @@
+//! The schema as it stands, and the plan of every statement.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use sichen_core::port::Error;
+use sichen_store::clock::ManualClock;
+use sichen_store::sqlite::SqliteStore;
+use sichen_store::sqlite::sql::STATEMENTS;
+
+use crate::bench::at;
+
+/// A connection of one's own to a migrated database.
+fn migrated() -> (tempfile::TempDir, Connection) {
+    let dir = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(dir.path(), Arc::new(ManualClock::new(at(0)))).unwrap());
+    let conn = Connection::open(dir.path().join("sichen.db")).unwrap();
+    (dir, conn)
+}
+
+fn texts(conn: &Connection, query: &str, column: &str) -> Vec<String> {
+    let mut statement = conn
+        .prepare(query)
+        .unwrap_or_else(|e| panic!("{query}\n{e}"));
+    // Parameters stay unbound: a plan does not depend on their values.
+    let mut rows = statement.raw_query();
+    let mut texts = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        texts.push(row.get(column).unwrap());
+    }
+    texts
+}
+
+#[test]
+fn the_schema_is_the_one_that_was_agreed() {
+    let (_dir, conn) = migrated();
+    let query =
+        "select sql from sqlite_schema where sql is not null order by tbl_name, type desc, name";
+    insta::assert_snapshot!(texts(&conn, query, "sql").join("\n\n"));
+}
+
+/// A whole table (or a whole index) is read only where the statement's file says so.
+#[test]
+fn every_statement_runs_on_an_index() {
+    let (_dir, conn) = migrated();
+    let mut plans = String::new();
+    for (name, text) in STATEMENTS {
+        let may_scan: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("-- scans: "))
+            .collect();
+        let lines = texts(&conn, &format!("explain query plan {text}"), "detail");
+        writeln!(plans, "{name}").unwrap();
+        for line in &lines {
+            writeln!(plans, "    {line}").unwrap();
+            let scanned = line
+                .strip_prefix("SCAN ")
+                .and_then(|rest| rest.split(' ').next());
+            let harmless = ["CONSTANT", "json_each"];
+            if let Some(table) = scanned.filter(|table| !harmless.contains(table)) {
+                assert!(
+                    may_scan.contains(&table),
+                    "{name} reads all of {table}: {lines:?}"
+                );
+            }
+        }
+    }
+    insta::assert_snapshot!(plans);
+}
+
+/// A state is chosen by the rules; a statement that could choose one would do it with `case`.
+#[test]
+fn no_statement_decides() {
+    for (name, text) in STATEMENTS {
+        let code: String = text.lines().filter(|l| !l.starts_with("--")).collect();
+        let words: Vec<String> = code
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .map(str::to_lowercase)
+            .collect();
+        for word in ["case", "iif", "now", "datetime", "strftime", "random"] {
+            assert!(!words.iter().any(|w| w == word), "{name} uses {word}");
+        }
+        assert!(
+            text.starts_with(&format!("-- {name}: ")),
+            "{name} says first what it is for"
+        );
+    }
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_refused() {
+    let (dir, conn) = migrated();
+    conn.execute("insert into migration values (999, 'later', 'x')", [])
+        .unwrap();
+    drop(conn);
+    let opened = SqliteStore::open(dir.path(), Arc::new(ManualClock::new(at(0))));
+    let Err(Error::Unavailable(reason)) = opened else {
+        panic!("{opened:?}")
+    };
+    assert!(reason.contains("999"), "{reason}");
+}
