@@ -625,3 +625,40 @@ async fn throughput_of_one_worker() {
     let rate = ATTEMPTS as f64 / started.elapsed().as_secs_f64();
     eprintln!("{rate:.0} attempts a second");
 }
+
+#[tokio::test]
+async fn a_worker_follows_its_pool_to_another_server_and_keeps_its_work() {
+    let (mut first, mut second) = (Fake::start().await, Fake::start().await);
+    let dir = tempfile::tempdir().unwrap();
+    let _run = Run::start(builder(&first, dir.path()));
+    let (mut conn, _) = first.welcomed(1).await;
+    conn.grant(grant("wait", 5, "{}")).await;
+    let address = second.address.clone();
+    conn.send(FromServer::Moved(v1::Moved { address })).await;
+    conn.until_closed().await;
+    let (conn, hello) = second.welcomed(1).await;
+    assert_eq!((hello.resume_session, hello.running.len()), (Some(1), 1));
+    drop(conn);
+    // That one is gone: back to the servers that the worker was given.
+    drop(second);
+    let (_, hello) = first.welcomed(1).await;
+    assert_eq!((hello.resume_session, hello.running.len()), (Some(1), 1));
+}
+
+#[tokio::test]
+async fn a_dead_server_is_left_for_the_next_of_the_list() {
+    let mut fake = Fake::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", dead.local_addr().unwrap());
+    drop(dead);
+    let worker = Worker::builder()
+        .server(address)
+        .server(&fake.address)
+        .data_dir(dir.path())
+        .on_signals(false)
+        .handler("noop", |_, (): ()| async { Ok(()) });
+    let _run = Run::start(worker);
+    let (_, hello) = fake.welcomed(1).await;
+    assert_eq!(hello.registration, 1, "nothing was registered elsewhere");
+}

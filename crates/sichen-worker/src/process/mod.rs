@@ -232,9 +232,7 @@ impl Shared {
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
         let mut child = spawn::spawn(launch.argv.clone(), cwd, env, leaf.as_ref())
             .await
-            .map_err(|error| {
-                HandlerError::retryable("cannot-start", format!("{}: {error}", launch.argv[0]))
-            })?;
+            .map_err(|error| cannot_start(&launch.argv[0], &error))?;
         let tree = Tree::new(child.id(), leaf, &lease);
         let stdout = output::drain(
             child.stdout.take(),
@@ -304,6 +302,17 @@ async fn kill_until_dead(tree: &Tree) {
         tree.kill();
         tokio::time::sleep(LOOK_EVERY / 4).await;
     }
+}
+
+/// A start that failed has a code of its own, apart from every exit code.
+fn cannot_start(program: &str, error: &std::io::Error) -> HandlerError {
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "not found (the program, its interpreter or the directory)",
+        std::io::ErrorKind::PermissionDenied => "no permission to execute it",
+        _ => "refused by the system",
+    };
+    let message = format!("{program} can't be started: {why}: {error}");
+    HandlerError::retryable("cannot-start", message)
 }
 
 /// What an exit status means: 0 is success, anything else has a code that retry rules can name.

@@ -3,6 +3,7 @@
 //! # Invariants
 //! - A pipe is read to its end whatever happens to the file: a process never blocks on us.
 
+use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +13,8 @@ use tokio::task::JoinHandle;
 
 /// Of the end of stderr, for the error message.
 const TAIL_BYTES: usize = 2_048;
+/// Of the end of an output that is longer than its limit.
+const MAX_LOG_TAIL_BYTES: usize = 1024 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The attempt's directory, for this user alone.
@@ -53,10 +56,14 @@ pub(super) fn drain(
     })
 }
 
-/// A file that takes so many bytes and counts the rest.
+/// A file that takes the beginning of a text and its end, and counts what lies between.
+///
+/// The end waits in memory, at most [`MAX_LOG_TAIL_BYTES`] of it.
 struct Kept {
     file: Option<File>,
-    left: u64,
+    head_left: usize,
+    tail: VecDeque<u8>,
+    tail_limit: usize,
     dropped: u64,
 }
 
@@ -67,30 +74,45 @@ impl Kept {
                 |error| tracing::warn!(path = %path.display(), %error, "output is not kept"),
             )
             .ok();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let tail_limit = (limit / 2).min(MAX_LOG_TAIL_BYTES);
         Kept {
             file,
-            left: limit,
+            head_left: limit - tail_limit,
+            tail: VecDeque::new(),
+            tail_limit,
             dropped: 0,
         }
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let fits = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        self.dropped += (bytes.len() - fits) as u64;
-        self.left -= fits as u64;
+        let (head, rest) = bytes.split_at(self.head_left.min(bytes.len()));
+        self.head_left -= head.len();
+        self.write(head);
+        let fits = &rest[rest.len().saturating_sub(self.tail_limit)..];
+        let over = (self.tail.len() + fits.len()).saturating_sub(self.tail_limit);
+        self.tail.drain(..over);
+        self.tail.extend(fits);
+        self.dropped += (over + rest.len() - fits.len()) as u64;
+    }
+
+    fn end(mut self) {
+        if self.dropped > 0 {
+            let mark = format!("\n[{} bytes were not kept]\n", self.dropped);
+            self.write(mark.as_bytes());
+        }
+        let tail = std::mem::take(&mut self.tail);
+        let (first, second) = tail.as_slices();
+        self.write(first);
+        self.write(second);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
         if let Some(file) = &mut self.file
-            && let Err(error) = file.write_all(&bytes[..fits])
+            && let Err(error) = file.write_all(bytes)
         {
             tracing::warn!(%error, "output is kept no further");
             self.file = None;
-        }
-    }
-
-    fn end(&mut self) {
-        if self.dropped > 0
-            && let Some(file) = &mut self.file
-        {
-            let _ = writeln!(file, "\n[{} more bytes were not kept]", self.dropped);
         }
     }
 }

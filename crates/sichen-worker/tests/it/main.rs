@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "drives real processes")]
 
+mod cases;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
