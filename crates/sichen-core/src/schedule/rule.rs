@@ -14,13 +14,16 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
-use super::calendar::{self, Calendar, MAX_DAYS, Use, day_start, first_instant};
+use super::calendar::{self, Calendar, MAX_DAYS, MAX_OFF_RUN, Use, day_start, first_instant};
 use super::cron::{self, Cron, Dialect, Fold, Gap};
 use super::tally::Tally;
 use super::zone;
 
 /// The longest period and delay: about a hundred years.
 pub const MAX_PERIOD: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
+
+/// Days beyond which no time can roll: the longest stretch off and one to spare on either side.
+const ROLL_REACH: i64 = MAX_OFF_RUN as i64 + 2;
 
 /// Why a schedule was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -247,12 +250,19 @@ impl Schedule {
             None => self.rule_prev(before),
             Some((calendar, usage)) if usage.rolls() => {
                 let mut date = self.zone.to_datetime(before).date();
-                for _ in 0..MAX_DAYS {
+                for day in 1..=MAX_DAYS {
                     let found = self.rolled_on(date, calendar, *usage);
                     if let Some(at) = found.into_iter().rev().find(|at| *at < before) {
                         return Some(at);
                     }
                     date = date.checked_sub(1.day()).ok()?;
+                    if day % MAX_OFF_RUN == 0 {
+                        // Nothing rolls further than this from the rule's own last date.
+                        let near = date.checked_add(ROLL_REACH.days()).ok()?;
+                        let own = self.rule_prev(day_start(near, &self.zone)?)?;
+                        let own = self.zone.to_datetime(own).date();
+                        date = date.min(own.checked_add(ROLL_REACH.days()).ok()?);
+                    }
                 }
                 None
             }
@@ -289,12 +299,19 @@ impl Schedule {
             None => self.rule_next(after),
             Some((calendar, usage)) if usage.rolls() => {
                 let mut date = self.zone.to_datetime(after).date();
-                for _ in 0..MAX_DAYS {
+                for day in 1..=MAX_DAYS {
                     let found = self.rolled_on(date, calendar, *usage);
                     if let Some(at) = found.into_iter().find(|at| *at > after) {
                         return Some(at);
                     }
                     date = date.checked_add(1.day()).ok()?;
+                    if day % MAX_OFF_RUN == 0 {
+                        // Nothing rolls further than this from the rule's own next date.
+                        let near = date.checked_sub(ROLL_REACH.days()).ok()?;
+                        let own = self.rule_next(day_start(near, &self.zone)?)?;
+                        let own = self.zone.to_datetime(own).date();
+                        date = date.max(own.checked_sub(ROLL_REACH.days()).ok()?);
+                    }
                 }
                 None
             }

@@ -199,3 +199,51 @@ fn a_calendar_that_leaves_nothing_ends_the_search() {
     let schedule = schedule("0 9 * * 1-5", Use::DaysOff);
     assert_eq!(schedule.next(at("2026-03-01T00:00:00Z")), None);
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the claim is about how long it takes"
+)]
+fn no_search_is_long() {
+    let zone = "America/New_York";
+    let build = |expr: &str, dialect| {
+        Schedule::cron(expr, dialect, zone, None, Timestamp::UNIX_EPOCH).expect("a good schedule")
+    };
+    let on = |expr: &str, usage| {
+        build(expr, Dialect::Crontab)
+            .on(cn(), usage)
+            .expect("it can roll")
+    };
+    let schedules = [
+        build("0 0 29 2 */7", Dialect::Crontab),
+        build("59 59 23 31 12 ? 2099", Dialect::Quartz),
+        // Over and done with.
+        build("0 0 12 1 1 ? 1999", Dialect::Quartz),
+        build("0 0 12 ? 2 SUN#5 1970-2025", Dialect::Quartz),
+        on("0 8 29 2 *", Use::RollForward),
+        on("0 8 29 2 *", Use::RollBack),
+        on("0 8 29 2 *", Use::DaysOff),
+        on("30 2 L 2 *", Use::RollForward),
+    ];
+    for schedule in &schedules {
+        for from in [
+            "2026-03-01T00:00:00Z",
+            "2026-11-01T05:59:59Z",
+            "2097-01-01T00:00:00Z",
+            "0001-01-01T00:00:00Z",
+        ] {
+            let begin = std::time::Instant::now();
+            let next = schedule.next(at(from));
+            let prev = schedule.prev(at(from));
+            let took = begin.elapsed();
+            // Unoptimized and beside other tests; the promise is 50 ms for one optimized search.
+            assert!(
+                took.as_millis() < 500,
+                "{took:?} for {schedule:?} from {from}"
+            );
+            assert!(next.is_none_or(|next| next > at(from)));
+            assert!(prev.is_none_or(|prev| prev < at(from)));
+        }
+    }
+}

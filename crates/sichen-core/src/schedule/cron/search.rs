@@ -11,7 +11,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::pattern::Pattern;
+use super::pattern::{DAY, Pattern};
 use super::{Class, Fold, Gap};
 use crate::schedule::tally::Tally;
 use crate::schedule::zone::{FIRST, LAST, Stretch};
@@ -62,6 +62,8 @@ impl<'a> Search<'a> {
             if let Some(found) = self.next_in(&stretch, at) {
                 return (found <= LAST).then_some(found);
             }
+            // A fold goes back by a day at most; if there is nothing from there on, there is nothing.
+            self.pattern.next(at + stretch.offset - 2 * DAY)?;
             stretch = stretch.next(self.zone)?;
             at = stretch.start;
         }
@@ -79,6 +81,7 @@ impl<'a> Search<'a> {
             if let Some(found) = self.prev_in(&stretch, at) {
                 return (found >= FIRST).then_some(found);
             }
+            self.pattern.prev(at + stretch.offset + 2 * DAY)?;
             stretch = stretch.prev(self.zone)?;
             at = stretch.end - 1;
         }
