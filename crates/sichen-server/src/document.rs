@@ -1,9 +1,27 @@
 //! Reading job documents: YAML or JSON, one or more in a text, every problem with its place.
 //!
+//! # Invariants
+//! - What can be told at once is told at once: all fields that do not fit, then all values that
+//!   break a rule. Only a text that is no YAML ends at its first fault.
+//! - A text is bounded before it is read ([`MAX_TEXT_BYTES`]) and while it is read (depth, nodes,
+//!   what aliases stand for).
+//! - No guess: an unknown field is refused, a number is no text, `<<` is not read.
+//!
 //! # Not here
 //! What a document means (`sichen_core::document`).
 
+mod nearest;
+mod shape;
+mod tree;
+
+use std::collections::BTreeMap;
+
 use sichen_core::document::{Document, check};
+
+use tree::{Node, Place};
+
+/// The largest text, in bytes.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// A document without problems.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,10 +39,42 @@ pub struct Problem {
     pub line: Option<u64>,
     /// Column in characters, from 1, if it is known.
     pub column: Option<u64>,
-    /// Where in the document; empty for the text as a whole.
+    /// Where in the document, such as `spec.retry.maxAttempts`; empty for the text as a whole.
     pub path: String,
     /// What is wrong and what to write instead, with its code.
     pub message: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(f, "{line}:{column}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl Problem {
+    fn at(place: Place, path: String, message: String) -> Self {
+        Self {
+            line: Some(place.line),
+            column: Some(place.column),
+            path,
+            message,
+        }
+    }
+
+    fn whole(message: String) -> Self {
+        Self {
+            line: None,
+            column: None,
+            path: String::new(),
+            message,
+        }
+    }
 }
 
 /// Reads bytes that should be UTF-8.
@@ -34,46 +84,159 @@ pub struct Problem {
 pub fn read_bytes(bytes: &[u8]) -> Result<Vec<Read>, Vec<Problem>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => read(text),
-        Err(error) => Err(vec![Problem {
-            line: None,
-            column: None,
-            path: String::new(),
-            message: format!("SC1030: the text is not UTF-8: {error}"),
-        }]),
+        Err(error) => {
+            let (good, bad) = bytes.split_at(error.valid_up_to());
+            let place = end_of(&String::from_utf8_lossy(good));
+            let byte = bad.first().copied().unwrap_or_default();
+            let message =
+                format!("SC1030: the byte 0x{byte:02x} is not UTF-8; save the text as UTF-8");
+            Err(vec![Problem::at(place, String::new(), message)])
+        }
     }
 }
 
 /// Reads all documents of `text`.
 ///
 /// # Errors
-/// Every problem of every document.
+/// Every problem of every document, in the order of their places.
 pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
-    let documents: Vec<serde_saphyr::Spanned<Document>> = serde_saphyr::from_multiple(text)
-        .map_err(|error| {
-            vec![Problem {
-                line: error.location().map(|l| l.line()),
-                column: error.location().map(|l| l.column()),
-                path: String::new(),
-                message: format!("SC1030: {}", error.without_snippet()),
-            }]
-        })?;
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(vec![Problem::whole(format!(
+            "SC1035: the text has {} bytes, the limit is {MAX_TEXT_BYTES}; split it",
+            text.len()
+        ))]);
+    }
+    if let Some(at) = text.find('\0') {
+        let place = end_of(&text[..at]);
+        return Err(vec![Problem::at(place, String::new(), NUL.to_owned())]);
+    }
+    let trees = tree::parse(text).map_err(|error| vec![unreadable(&error)])?;
     let mut problems = Vec::new();
-    for document in &documents {
-        for problem in check(&document.value) {
-            problems.push(Problem {
-                line: None,
-                column: None,
-                path: problem.path,
-                message: problem.message,
-            });
+    let mut documents = Vec::new();
+    for mut tree in trees {
+        match one(&mut tree) {
+            Ok(document) => documents.push((document, tree.place)),
+            Err(more) => problems.extend(more),
         }
     }
+    problems.extend(same_job_twice(&documents));
+    if documents.is_empty() && problems.is_empty() {
+        let message = "SC1038: there is no document in this text".to_owned();
+        problems.push(Problem::whole(message));
+    }
+    if problems.is_empty() {
+        let read = documents.into_iter().map(|(document, place)| Read {
+            document,
+            line: place.line,
+        });
+        return Ok(read.collect());
+    }
+    problems.sort_by_key(|p| (p.line, p.column));
+    Err(problems)
+}
+
+const NUL: &str = "SC1036: there is a NUL character (U+0000), which databases and processes can't \
+                   take; leave it out";
+
+/// One document, or all that is wrong with it.
+fn one(tree: &mut Node) -> Result<Document, Vec<Problem>> {
+    let mut problems = Vec::new();
+    tree.each_repeated(&mut Vec::new(), &mut |path, place, first| {
+        let message = format!(
+            "SC1037: this field is there twice, first in line {}; keep one",
+            first.line
+        );
+        problems.push(Problem::at(place, tree::text(path), message));
+    });
+    tree.each_text(&mut Vec::new(), &mut |path, place, text| {
+        if text.contains('\0') {
+            problems.push(Problem::at(place, tree::text(path), NUL.to_owned()));
+        }
+    });
+    problems.truncate(shape::MAX_FAULTS);
     if !problems.is_empty() {
         return Err(problems);
     }
-    let read = documents.into_iter().map(|spanned| Read {
-        line: spanned.referenced.line(),
-        document: spanned.value,
-    });
-    Ok(read.collect())
+    let document = shape::document(tree)?;
+    let problems: Vec<Problem> = check(&document)
+        .into_iter()
+        .map(|problem| {
+            let place = tree.place_of(&tree::steps(&problem.path));
+            Problem::at(place, problem.path, problem.message)
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(document)
+    } else {
+        Err(problems)
+    }
 }
+
+fn same_job_twice(documents: &[(Document, Place)]) -> Vec<Problem> {
+    let mut seen = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (document, place) in documents {
+        let name = &document.metadata;
+        let key = (name.namespace.as_str(), name.name.as_str());
+        match seen.get(&key) {
+            None => drop(seen.insert(key, *place)),
+            Some(first) => {
+                let Place { line, .. } = first;
+                let message = format!(
+                    "SC1039: the job {:?} is in this text twice, first in line {line}; keep one",
+                    name.name
+                );
+                problems.push(Problem::at(*place, "metadata.name".to_owned(), message));
+            }
+        }
+    }
+    problems
+}
+
+/// What the parser could not read.
+fn unreadable(error: &serde_saphyr::Error) -> Problem {
+    use serde_saphyr::Error;
+    let place = error.location().map(|l| (l.line(), l.column()));
+    let (line, column) = place.filter(|(line, _)| *line > 0).unzip();
+    let text = error.to_string();
+    let text = shortened(text.lines().next().unwrap_or(&text));
+    let limit = matches!(error.without_snippet(), Error::Budget { .. });
+    let limit = limit || text.starts_with("alias") && text.contains("exceeded");
+    let message = if limit {
+        format!(
+            "SC1035: the text is too much to read: {text}; the limits are {} levels, {} values and \
+             {} documents",
+            tree::MAX_DEPTH,
+            tree::MAX_NODES,
+            tree::MAX_DOCUMENTS,
+        )
+    } else {
+        format!("SC1030: this can't be read as YAML or JSON: {text}")
+    };
+    Problem {
+        line,
+        column,
+        path: String::new(),
+        message,
+    }
+}
+
+/// The place behind the last character of `text`.
+fn end_of(text: &str) -> Place {
+    let last = text.rsplit('\n').next().unwrap_or("");
+    Place {
+        line: text.matches('\n').count() as u64 + 1,
+        column: last.chars().count() as u64 + 1,
+    }
+}
+
+/// Foreign text for a message, not too long.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

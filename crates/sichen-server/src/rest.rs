@@ -39,7 +39,6 @@ use utoipa_axum::routes;
 use crate::auth::Tokens;
 
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
-pub use jobs::MAX_NEXT;
 
 /// Who asks: there is one token, so there is one user.
 const ACTOR: &str = "user api";

@@ -14,9 +14,6 @@ use super::request::{self, Paging, Params, Segments};
 use super::{ACTOR, Api, convert, wire};
 use crate::document;
 
-/// The most planned instants that are shown at once.
-pub const MAX_NEXT: u32 = 1_000;
-
 fn read(body: &Bytes) -> Result<Vec<document::Read>, Failed> {
     document::read_bytes(body).map_err(|problems| {
         let problems = problems.into_iter().map(|p| wire::ProblemAt {
@@ -284,7 +281,7 @@ pub(super) async fn next(
     Segments(name): Segments<(String, String)>,
     Params(wanted): Params<Count>,
 ) -> Answer<wire::NextInstants> {
-    let count = request::limit(wanted.count, "count", 10.min(MAX_NEXT))?;
+    let count = request::limit(wanted.count, "count", 10)?;
     let job = api.0.control.job(&request::job_name(name)?).await?;
     let document = api.document(&job).await?;
     let timing = document.timing(job.uid).map_err(control::Error::Invalid)?;
