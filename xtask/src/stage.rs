@@ -75,6 +75,7 @@ fn pass(from: impl Read, mut to: impl Write, closing: &Mutex<Vec<String>>) {
         if closes(&text)
             && let Ok(mut kept) = closing.lock()
             && kept.len() < MAX_CLOSING_LINES
+            && !kept.iter().any(|line| line == text.trim_end())
         {
             kept.push(text.trim_end().to_owned());
         }
@@ -82,9 +83,14 @@ fn pass(from: impl Read, mut to: impl Write, closing: &Mutex<Vec<String>>) {
     }
 }
 
-/// Whether a runner's line is one of those that sum up.
+/// Whether a runner's line is one of those that sum up. A line that is indented by four is what
+/// one test printed, repeated by the runner.
 pub fn closes(line: &str) -> bool {
+    let inner = line.starts_with("    test ");
     let line = line.trim();
+    if inner {
+        return false;
+    }
     [
         "Summary [",
         "test result:",

@@ -10,6 +10,7 @@ use crate::verdict::{Invariant, Step, state_word};
 pub(crate) struct Run {
     pub trail: Trail,
     pub state: &'static str,
+    /// 0 while not known: the log begins in the middle of the run, and no event has said it.
     pub round: u32,
     pub stop: Option<&'static str>,
     /// Shards written, the plan step among them.
@@ -36,7 +37,6 @@ impl Run {
     pub fn adopt(e: &Event) -> Self {
         let mut run = Self {
             state: state_word(&e.to),
-            round: 1,
             unsure: true,
             ..Self::default()
         };
@@ -80,7 +80,7 @@ impl Run {
             }
             Kind::RunReopened => {
                 let round = data.round.unwrap_or(self.round + 1);
-                if round != self.round + 1 {
+                if self.round != 0 && round != self.round + 1 {
                     return broken(
                         Invariant::I45,
                         format!("round {round} follows round {}", self.round),

@@ -32,6 +32,8 @@ const LOOK_EVERY_MS: u64 = 500;
 const STUCK_AFTER_MS: u64 = 5_000;
 /// How often a journal that could not be written is tried.
 const PROBE_EVERY_MS: u64 = 5_000;
+/// How long a drained worker waits for its last messages to go out.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Messages of the server that may wait for the driver.
 const INBOX: usize = 256;
 /// Reports of handlers that may wait; one attempt has at most one there.
@@ -177,9 +179,15 @@ impl Loop {
     }
 
     fn perform(&mut self, outputs: Vec<Output>) {
+        let leaves = outputs
+            .iter()
+            .any(|output| matches!(output, Output::Exit(ExitReason::Drained { .. })));
         for output in outputs {
             match output {
                 Output::Send(message) => self.send(message),
+                // What is in the outbox still goes out: the server ends the session when it has
+                // read that the worker drains, instead of waiting for its expiry.
+                Output::CloseStream if leaves => self.outbox = None,
                 Output::CloseStream => self.close_stream(),
                 Output::Reconnect { after_ms, address } => self.dial(after_ms, address.as_deref()),
                 Output::StartAttempt(grant) => self.start(*grant),
@@ -408,6 +416,8 @@ impl Loop {
 
     /// Lets the journal write what it was given, and says how it ended.
     async fn finish(mut self, written: &mut mpsc::Receiver<Written>) -> Result<Drained, Error> {
+        let last_words = async { while self.streams.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         self.streams.abort_all();
         self.work.abort_all();
         if self.fatal {

@@ -81,6 +81,23 @@ async fn settled(engine: &Engine, run: RunId) -> RunState {
     }
 }
 
+/// The worker says that it goes and waits for no answer, so its session ends a little later.
+async fn drained(engine: &Engine) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(2);
+    loop {
+        let dump = engine.context.store.dump().await.unwrap();
+        if let Some((_, reason)) = &dump.sessions[0].ended {
+            assert_eq!(reason, "drained");
+            return;
+        }
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the session goes on"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_runs_the_shards_of_a_run() {
     let server = server().await;
@@ -119,13 +136,13 @@ async fn a_worker_runs_the_shards_of_a_run() {
     assert_eq!(settled(&server.engine, run).await, RunState::Succeeded);
     handle.drain(5_000).await;
     worker.await.unwrap().unwrap();
+    drained(&server.engine).await;
     let dump = server.engine.context.store.dump().await.unwrap();
     assert!(
         dump.shards
             .iter()
             .all(|s| s.checkpoint.position == "half" && s.attempt == 1)
     );
-    assert_eq!(dump.sessions[0].ended.as_ref().unwrap().1, "drained");
     server.running.stop().await.unwrap();
     server.streams.close().await;
 }
