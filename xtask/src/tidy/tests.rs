@@ -171,6 +171,22 @@ fn nothing_is_left_over() {
 }
 
 #[test]
+fn conflicts_are_resolved() {
+    breaks(
+        "conflict",
+        "docs/limits.md",
+        "a\n<<<<<<< HEAD",
+        "keep one side",
+    );
+    breaks(
+        "conflict",
+        "docs/limits.md",
+        ">>>>>>> main",
+        "keep one side",
+    );
+}
+
+#[test]
 fn the_project_speaks_of_itself_alone() {
     let rule = "forbidden-word";
     breaks(

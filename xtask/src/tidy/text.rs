@@ -172,7 +172,9 @@ pub fn leftovers(tree: &Tree) -> Vec<Finding> {
         "rs", "sql", "sh", "toml", "md", "proto", "yaml", "yml", "ts", "tsx", "css",
     ];
     let say = "work left over: do it, or write it down as an issue and say here what holds now";
-    tree.files
+    let mut findings = conflict_marks(tree);
+    let marked = tree
+        .files
         .iter()
         .filter(|file| kinds.iter().any(|kind| file.has_extension(kind)) && !file.is_generated())
         .flat_map(|file| {
@@ -180,8 +182,23 @@ pub fn leftovers(tree: &Tree) -> Vec<Finding> {
                 .map(|(line, mark)| (line, format!("`{mark}`: {say}")))
                 .map(|(line, say)| Finding::new("leftover", &file.path, line, say))
                 .collect::<Vec<_>>()
-        })
-        .collect()
+        });
+    findings.extend(marked);
+    findings
+}
+
+/// What a merge left behind.
+fn conflict_marks(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        for (index, line) in file.text.lines().enumerate() {
+            if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+                let say = "a conflict that was not resolved; keep one side, or join them";
+                findings.push(Finding::new("conflict", &file.path, index + 1, say));
+            }
+        }
+    }
+    findings
 }
 
 /// The project speaks of itself alone: no paths of somebody's machine, no registry hosts.
