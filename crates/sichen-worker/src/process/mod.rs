@@ -219,7 +219,6 @@ impl Shared {
         output::make_dir(&dir).map_err(io("attempt directory"))?;
         let mut report =
             report::Report::open(&dir.join(output::RUNNING)).map_err(io("report channel"))?;
-        let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
         let env = environment::of(
             context,
             &launch,
@@ -230,6 +229,7 @@ impl Shared {
         )
         .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
+        let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
         let mut child = spawn::spawn(launch.argv.clone(), cwd, env, leaf.as_ref())
             .await
             .map_err(|error| cannot_start(&launch.argv[0], &error))?;
@@ -259,13 +259,12 @@ impl Shared {
             .ok()
             .and_then(|(_, stderr)| stderr.ok())
             .unwrap_or_default();
-        report.close();
         output::keep_newest(&self.attempts, self.keep_attempts);
         if context.is_cancelled() && !status.success() {
             return Err(Stopped.into());
         }
         judge(status, &tail)?;
-        Ok(report.into_result())
+        Ok(report.take_result())
     }
 }
 

@@ -137,12 +137,14 @@ impl Report {
         }
     }
 
-    pub(super) fn close(&mut self) {
+    pub(super) fn take_result(&mut self) -> serde_json::Value {
         self.waiting = None;
-        let _ = fs::remove_file(&self.path);
+        std::mem::take(&mut self.result)
     }
+}
 
-    pub(super) fn into_result(self) -> serde_json::Value {
-        self.result
+impl Drop for Report {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
     }
 }

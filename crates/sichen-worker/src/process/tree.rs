@@ -35,7 +35,9 @@ pub(crate) struct Containment {
 impl Containment {
     /// cgroup v2 if it can be written here, else process groups and marks.
     pub(crate) fn detect(worker_uid: &str) -> Containment {
-        let root = own_cgroup().map(|own| own.join(format!("sichen-{worker_uid}")));
+        let own = own_cgroup();
+        own.as_deref().into_iter().for_each(remove_empty_roots);
+        let root = own.map(|own| own.join(format!("sichen-{worker_uid}")));
         let root = root.filter(|root| match fs::create_dir(root) {
             Ok(()) => root.join("cgroup.kill").exists(),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -61,10 +63,9 @@ impl Containment {
             return Ok(None);
         };
         let path = root.join(lease);
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(Some(Leaf { path })),
-        }
+        // The root may have gone while it was empty, see `remove_empty_roots`; twice is bad luck.
+        fs::create_dir_all(&path).or_else(|_| fs::create_dir_all(&path))?;
+        Ok(Some(Leaf { path }))
     }
 
     /// Leaves nothing behind if nothing runs. Another worker's start makes it again.
@@ -77,6 +78,16 @@ impl Containment {
     #[cfg(test)]
     pub(crate) fn without_cgroup() -> Containment {
         Containment { root: None }
+    }
+}
+
+/// Workers that were killed leave their roots. One that holds anything can't be removed, and an
+/// idle living worker makes its own again when it needs it.
+fn remove_empty_roots(own: &Path) {
+    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("sichen-") {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -142,6 +153,13 @@ impl Leaf {
         {
             tracing::warn!(path = %self.path.display(), %error, "an attempt's cgroup could not be removed");
         }
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        // Nothing was started in it, or it is gone already; one with processes stays.
+        let _ = fs::remove_dir(&self.path);
     }
 }
 
