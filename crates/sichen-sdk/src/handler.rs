@@ -104,14 +104,24 @@ where
         let work = Arc::clone(&self.0);
         Box::pin(async move {
             let parameters: P = context.read_parameters()?;
-            let thread = tokio::task::spawn_blocking(move || {
-                let result = work(context, parameters)?;
-                Ok::<_, HandlerError>(serde_json::to_value(result)?)
-            });
-            match thread.await {
-                Ok(result) => result,
-                Err(join) => Err(panicked(join)),
-            }
+            // Not of the runtime's pool: that one is bounded whatever the slots say, and a runtime
+            // that ends waits for it, also for a handler that never does.
+            let (done, ended) = tokio::sync::oneshot::channel();
+            let runtime = tokio::runtime::Handle::current();
+            let body = move || {
+                let _entered = runtime.enter();
+                let run = std::panic::AssertUnwindSafe(|| {
+                    let result = work(context, parameters)?;
+                    Ok::<_, HandlerError>(serde_json::to_value(result)?)
+                });
+                let result = std::panic::catch_unwind(run);
+                // Nobody waits any more if the worker is gone.
+                let _ = done.send(result.unwrap_or_else(|panic| Err(panic_error(&*panic))));
+            };
+            std::thread::Builder::new()
+                .name("sichen-handler".into())
+                .spawn(body)?;
+            ended.await?
         })
     }
 
@@ -122,9 +132,13 @@ where
 
 /// The error of an attempt whose code panicked.
 pub(crate) fn panicked(join: tokio::task::JoinError) -> HandlerError {
-    let Ok(panic) = join.try_into_panic() else {
-        return Stopped.into();
-    };
+    match join.try_into_panic() {
+        Ok(panic) => panic_error(&*panic),
+        Err(_) => Stopped.into(),
+    }
+}
+
+fn panic_error(panic: &(dyn std::any::Any + Send)) -> HandlerError {
     let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

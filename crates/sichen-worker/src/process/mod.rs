@@ -15,6 +15,7 @@ mod environment;
 mod output;
 mod report;
 mod spawn;
+mod thread;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -250,9 +251,7 @@ impl Shared {
         }
         report.drain(context);
         // Nothing of the tree lives, so this does not wait.
-        let status = tokio::task::spawn_blocking(move || child.wait())
-            .await
-            .map_err(|error| HandlerError::retryable("runner", error.to_string()))??;
+        let status = child.wait()?;
         tree.gone();
         let tail = tokio::time::timeout(DRAIN_WITHIN, async { (stdout.await, stderr.await) }).await;
         let tail = tail

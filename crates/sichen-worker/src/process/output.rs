@@ -9,7 +9,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
+
+use super::thread;
 
 /// Of the end of stderr, for the error message.
 const TAIL_BYTES: usize = 2_048;
@@ -27,8 +29,8 @@ pub(super) fn drain(
     pipe: Option<impl Read + Send + 'static>,
     path: PathBuf,
     limit: u64,
-) -> JoinHandle<String> {
-    tokio::task::spawn_blocking(move || {
+) -> oneshot::Receiver<String> {
+    thread::run("sichen-output", move || {
         let Some(mut pipe) = pipe else {
             return String::new();
         };

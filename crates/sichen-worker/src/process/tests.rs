@@ -3,7 +3,7 @@
 use super::spawn::spawn;
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A shell that ignores TERM, with a child in a session of its own that ignores it too.
 const STUBBORN: &str =

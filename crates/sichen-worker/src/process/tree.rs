@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::{LOOK_EVERY, thread};
 use crate::Error;
 use crate::clock::boot_ms;
 
@@ -186,14 +187,18 @@ impl Tree {
     /// Returns when the main process has ended, and leaves it to be reaped later.
     pub(super) fn leader_exit(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let leader = self.leader;
+        let ended = thread::run("sichen-wait", move || {
+            while waitid(Id::Pid(leader), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
+                == Err(nix::errno::Errno::EINTR)
+            {}
+        });
         Box::pin(async move {
-            let wait = move || {
-                while waitid(Id::Pid(leader), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
-                    == Err(nix::errno::Errno::EINTR)
-                {}
-            };
-            // A panic here would mean that it can't be waited for; then it is over as well.
-            let _ = tokio::task::spawn_blocking(wait).await;
+            if ended.await.is_err() {
+                // No thread to wait on: look instead.
+                while stat(leader).is_some_and(|(state, _)| lives(state)) {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            }
         })
     }
 

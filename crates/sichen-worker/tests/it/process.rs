@@ -405,3 +405,51 @@ async fn a_worker_frozen_past_its_session_kills_its_work_before_it_comes_back() 
     worker.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(worker.end().await.success());
 }
+
+#[tokio::test]
+async fn more_processes_than_a_pool_has_threads_run_at_once() {
+    const PROCESSES: u64 = 200;
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    // Each waits at the gate until all are there.
+    let gate = dir.path().join("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let script = ": > ../$SICHEN_TOKEN.here; read _ < ../../gate; exit 0";
+    let config = Config {
+        slots: 200,
+        ..config(&fake, dir.path(), script)
+    };
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    for token in 1..=PROCESSES {
+        conn.grant(grant_of(token)).await;
+    }
+    let attempts = dir.path().join("attempts");
+    patiently(async {
+        let here = |token| attempts.join(format!("{token}.here")).exists();
+        while !(1..=PROCESSES).all(here) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let opened = tokio::task::spawn_blocking(move || std::fs::write(gate, "").unwrap());
+    patiently(opened).await.unwrap();
+    for _ in 0..PROCESSES {
+        let finish = conn.finish().await;
+        assert_eq!(
+            finish.outcome(),
+            v1::Outcome::Succeeded,
+            "{:?}",
+            finish.error
+        );
+        conn.ack(&finish, v1::Verdict::Accepted).await;
+    }
+}
+
+fn grant_of(token: u64) -> v1::Grant {
+    v1::Grant {
+        shard: Some(v1::ShardRef {
+            run_id: token,
+            no: 0,
+        }),
+        ..grant("script", token, "{}")
+    }
+}
