@@ -662,3 +662,33 @@ async fn a_dead_server_is_left_for_the_next_of_the_list() {
     let (_, hello) = fake.welcomed(1).await;
     assert_eq!(hello.registration, 1, "nothing was registered elsewhere");
 }
+
+#[tokio::test]
+async fn a_handler_that_does_not_stop_after_its_session_ends_the_worker() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    // Held here: the handler waits for a word that never comes.
+    let (_word, words) = std::sync::mpsc::sync_channel::<()>(1);
+    let words = std::sync::Mutex::new(words);
+    let deaf = move |_: Context, (): ()| -> Result<(), HandlerError> {
+        let _ = words.lock().unwrap().recv();
+        Ok(())
+    };
+    let mut run = Run::start(builder(&fake, dir.path()).blocking_handler("deaf", deaf));
+    let (mut conn, _) = fake.welcomed(1).await;
+    conn.grant(grant("deaf", 5, "{}")).await;
+    conn.send(FromServer::SessionLost(v1::SessionLost::default()))
+        .await;
+    assert!(matches!(run.end().await, Err(Error::Stuck(lease)) if lease.token == 5));
+    // Started again it hands the attempt in as dead, and not before.
+    let _again = Run::start(builder(&fake, dir.path()));
+    let hello = loop {
+        // The first one's last stream said nothing: the handler was still alive.
+        if let Some(ToServer::Hello(hello)) = fake.conn().await.next().await {
+            break hello;
+        }
+    };
+    assert!(matches!(
+        hello.journal[0].state,
+        Some(v1::journaled_attempt::State::RunningDead(_))
+    ));
+}
