@@ -75,7 +75,6 @@ impl Server {
     }
 
     /// All routes.
-    #[must_use]
     pub fn router(&self) -> Router {
         let (engine, streams) = (self.engine.clone(), self.streams.clone());
         let sessions = grpc::service(engine, streams, self.tokens.clone());

@@ -26,7 +26,7 @@ fn the_first_start_makes_two_secrets_for_their_owner_alone() {
 #[test]
 fn the_second_start_keeps_them() {
     let dir = tempfile::tempdir().unwrap();
-    drop(Tokens::open(dir.path()).unwrap());
+    let _ = Tokens::open(dir.path()).unwrap();
     let api = read(&dir.path().join(TOKEN_FILE)).unwrap();
     assert!(Tokens::open(dir.path()).unwrap().may_ask(&api));
 }
@@ -45,7 +45,7 @@ fn an_empty_or_foreign_token_is_refused() {
 #[test]
 fn a_file_that_others_may_read_is_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    drop(Tokens::open(dir.path()).unwrap());
+    let _ = Tokens::open(dir.path()).unwrap();
     let path = dir.path().join(TOKEN_FILE);
     for mode in [0o640, 0o604, 0o620, 0o660] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -62,7 +62,7 @@ fn a_file_that_others_may_read_is_refused_with_what_to_do() {
 #[test]
 fn a_file_without_a_secret_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    drop(Tokens::open(dir.path()).unwrap());
+    let _ = Tokens::open(dir.path()).unwrap();
     for text in [
         "",
         "\n",
