@@ -27,9 +27,9 @@ use super::tx::{Read, Result, Tx, fault};
 use super::write::{Failed, Writer};
 use crate::clock::{Clock, Mark};
 
-/// Use cases that may wait for the writer, and reads for the readers.
-const QUEUE: usize = 1_024;
-/// Use cases in one commit.
+/// Calls that may wait for the writer, and as many for the readers; more are told to come again.
+const MAX_WAITING: usize = 1_024;
+/// Calls that share one commit; more go into the next.
 const MAX_GROUP: usize = 128;
 /// Reader threads.
 const READERS: usize = 4;
@@ -93,13 +93,13 @@ impl Engine {
         let mut conn = connect(&dir)?;
         migrate(&mut conn)?;
         let (writer, mark) = Writer::new(conn, Arc::clone(&clock))?;
-        let (writes, queue) = sync_channel(QUEUE);
+        let (writes, queue) = sync_channel(MAX_WAITING);
         let held = Arc::clone(&dir);
         let mut threads = vec![spawn("sichen-store-write", move || {
             serve_writes(writer, &queue);
             drop(held);
         })?];
-        let (reads, queue) = sync_channel::<Look>(QUEUE);
+        let (reads, queue) = sync_channel::<Look>(MAX_WAITING);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
             let conn = connect(&dir)?;
@@ -217,7 +217,7 @@ fn submit<W>(queue: Option<&SyncSender<W>>, work: W) -> Result<()> {
         return Err(Error::Unavailable("the store is closed".into()));
     };
     queue.try_send(work).map_err(|e| match e {
-        TrySendError::Full(_) => Error::Busy(format!("{QUEUE} calls are waiting already")),
+        TrySendError::Full(_) => Error::Busy(format!("{MAX_WAITING} calls are waiting already")),
         TrySendError::Disconnected(_) => {
             Error::Unavailable("the store's threads have ended".into())
         }

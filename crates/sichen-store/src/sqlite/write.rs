@@ -53,6 +53,8 @@ pub(super) struct Writer {
     counters: Counters,
     /// What the meta row has by the last commit.
     saved: (Counters, Timestamp),
+    /// A savepoint could not be closed, so it is not known what the transaction holds.
+    broken: bool,
 }
 
 impl Writer {
@@ -66,6 +68,7 @@ impl Writer {
             mark: Arc::clone(&shared),
             counters,
             saved: (counters, mark),
+            broken: false,
         };
         Ok((writer, shared))
     }
@@ -101,29 +104,31 @@ impl Writer {
                 "a use case broke off in a panic; nothing of it was written".into(),
             ))
         });
-        match ran {
-            Ok((answer, counters)) => {
-                savepoint("release use_case")?;
-                self.counters = counters;
-                Ok(answer)
-            }
-            Err(e) => {
-                if !self.conn.is_autocommit() {
-                    savepoint("rollback to use_case")?;
-                    savepoint("release use_case")?;
-                }
-                Err(e)
-            }
+        let closed = match &ran {
+            Ok(_) => savepoint("release use_case").map(drop),
+            // SQLite may have rolled the whole transaction back by itself.
+            Err(_) if self.conn.is_autocommit() => Ok(()),
+            Err(_) => savepoint("rollback to use_case")
+                .and_then(|_| savepoint("release use_case"))
+                .map(drop),
+        };
+        if closed.is_err() {
+            self.broken = true;
         }
+        let (answer, counters) = ran?;
+        closed?;
+        self.counters = counters;
+        Ok(answer)
     }
 
-    /// Whether SQLite has rolled the whole transaction back by itself (a full disk, an I/O error).
+    /// Whether the whole transaction is lost (a full disk, an I/O error): nothing more goes into it.
     pub fn is_undone(&self) -> bool {
-        self.conn.is_autocommit()
+        self.broken || self.conn.is_autocommit()
     }
 
     pub fn commit(&mut self) -> std::result::Result<(), Failed> {
         let done = self.try_commit();
+        self.broken = false;
         if done.is_err() {
             if !self.conn.is_autocommit() {
                 let _ = self.conn.execute_batch("rollback");
@@ -141,7 +146,7 @@ impl Writer {
     fn try_commit(&mut self) -> std::result::Result<(), Failed> {
         if self.is_undone() {
             return Err(Failed::Undone(
-                "the transaction was rolled back by SQLite".into(),
+                "the transaction was lost to an error of the disk".into(),
             ));
         }
         let mark = self.mark.read(&*self.clock);

@@ -29,7 +29,7 @@ use crate::bench::{TTL, at, decide, name, terms};
 use crate::fold;
 
 const SEQUENCES: u64 = 200;
-const CALLS: u64 = 50;
+const CALLS: u64 = 80;
 
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events() {
@@ -315,7 +315,11 @@ impl Pair {
         Advance {
             job: job.uid,
             revision: if wrong { Revision(99) } else { job.revision },
-            from: job.high_water,
+            from: if self.dice.once_in(12) {
+                at(-1)
+            } else {
+                job.high_water
+            },
             to,
             next_due: (!self.dice.once_in(4)).then(|| to + SignedDuration::from_secs(30)),
             active_runs: self.dice.once_in(3).then_some(job.active_runs),

@@ -52,6 +52,44 @@ pub fn check(dump: &Dump) {
     }
 }
 
+/// The keys that an event's data has, no more and no fewer: what `docs/events.md` says.
+fn keys(e: &Event) -> &'static [&'static str] {
+    match e.kind {
+        Kind::JobApplied if e.ver == 1 => &["high_water", "name", "namespace", "revision"],
+        Kind::JobApplied => &["revision"],
+        Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to"],
+        Kind::RunCreated => &["job", "occasion", "plan", "revision", "total"],
+        Kind::RunExpanded => &["total"],
+        Kind::RunSettled => &["cancelled", "counts_match", "failed", "succeeded", "total"],
+        Kind::RunReopened => &["round", "shards"],
+        Kind::StopRequested => &["stop"],
+        Kind::AttemptGranted => &["checkpoint_seq", "session", "worker"],
+        Kind::CheckpointSaved => &["done", "position", "seq"],
+        Kind::AttemptEnded => &["code", "end", "message"],
+        Kind::SessionRegistered => &["incarnation", "pool", "slots", "worker"],
+        Kind::NodeRegistered => &["address"],
+        Kind::DutyAcquired => &["node", "term"],
+        Kind::DutyReleased => &["term"],
+        Kind::JobPaused
+        | Kind::JobResumed
+        | Kind::JobDeleted
+        | Kind::RunStarted
+        | Kind::ShardStopped
+        | Kind::ShardReopened
+        | Kind::ReportRefused
+        | Kind::SessionEnded => &[],
+    }
+}
+
+/// Which of attempt and token an event carries.
+fn carries(e: &Event) -> (bool, bool) {
+    match e.kind {
+        Kind::AttemptGranted | Kind::CheckpointSaved | Kind::AttemptEnded => (true, true),
+        Kind::ShardStopped | Kind::ShardReopened | Kind::ReportRefused => (false, true),
+        _ => (false, false),
+    }
+}
+
 fn number(data: &Value, key: &str) -> u64 {
     data[key]
         .as_u64()
@@ -60,7 +98,18 @@ fn number(data: &Value, key: &str) -> u64 {
 
 fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
     let data: Value = serde_json::from_str(&e.data).expect("data is JSON");
-    assert!(data.is_object(), "{e:?}");
+    let found: Vec<&str> = data
+        .as_object()
+        .expect("data is an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(found, keys(e), "the keys of {e:?}");
+    assert_eq!(
+        (e.attempt.is_some(), e.token.is_some()),
+        carries(e),
+        "{e:?}"
+    );
     let row = all.entry(e.entity.clone()).or_default();
     // A duty is acquired from wherever it was: its event's cause says which.
     if e.kind != Kind::DutyAcquired {
