@@ -1,6 +1,20 @@
 //! The `sichen` program.
-#![allow(dead_code)]
-mod command;
-mod demo;
+//!
+//! # Not here
+//! Any logic ([`cli`]).
 
-fn main() {}
+mod cli;
+mod client;
+mod clock;
+mod command;
+mod data_dir;
+#[allow(dead_code, reason = "its command is being written")]
+mod demo;
+mod failure;
+mod names;
+mod output;
+mod serve;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

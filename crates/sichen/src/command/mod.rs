@@ -1,3 +1,19 @@
 //! One module per group of commands.
 
+pub mod cancel;
+pub mod completions;
+pub mod describe;
+pub mod dev;
+pub mod documents;
+pub mod due;
+pub mod events;
 pub mod fence;
+pub mod get;
+pub mod jobs;
+pub mod next;
+pub mod run;
+pub mod runs;
+pub mod server;
+pub mod shards;
+pub mod verify;
+pub mod worker;

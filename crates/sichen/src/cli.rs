@@ -1,0 +1,159 @@
+//! The command line: its words, and which command carries them out.
+//!
+//! # Not here
+//! Any command ([`crate::command`]).
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::command::{
+    cancel, completions, describe, dev, documents, due, events, fence, get, jobs, next, run, runs,
+    server, shards, verify, worker,
+};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Sichen keeps the hours: jobs that run on time, once, and provably to the end.
+///
+/// Start with `sichen dev`. Exit codes: 0 done, 1 failed, 2 wrong input, 3 no such thing, 4 refused,
+/// 5 server unavailable, 6 access denied, 7 time limit passed (docs/cli.md).
+#[derive(Debug, Parser)]
+#[command(
+    name = "sichen",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Dev(dev::Dev),
+    Server(server::Server),
+    Worker(worker::Worker),
+    Apply(documents::Apply),
+    Validate(documents::Validate),
+    Run(run::StartArgs),
+    #[command(subcommand)]
+    Get(get::Get),
+    #[command(subcommand)]
+    Describe(describe::Describe),
+    Runs(runs::Runs),
+    Shards(shards::Shards),
+    Logs(events::Logs),
+    Events(events::Events),
+    Cancel(cancel::Cancel),
+    Retry(cancel::Retry),
+    /// Pause the schedules of a job: planned times are recorded as skipped.
+    Pause(jobs::OneJob),
+    /// Resume the schedules of a job.
+    Resume(jobs::OneJob),
+    /// Delete a job: its name is free again, its open runs go on, its history stays.
+    Delete(jobs::OneJob),
+    Verify(verify::Verify),
+    Next(next::Args),
+    Due(due::Args),
+    #[command(subcommand)]
+    Fence(fence::Command),
+    Completions(completions::Completions),
+}
+
+/// The whole program: reads the arguments, runs the command, says how it ended.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody reads any more: nothing is lost.
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                _ => Exit::Usage.into(),
+            };
+        }
+    };
+    log_to_stderr(&cli.command);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let ended = match runtime {
+        Ok(runtime) => {
+            let ended = runtime.block_on(carry_out(cli.command));
+            runtime.shutdown_background();
+            ended
+        }
+        Err(error) => Err(error.into()),
+    };
+    ended.unwrap_or_else(|failure| report(&failure))
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the end of the program: the one place that reports it"
+)]
+fn report(failure: &Failure) -> ExitCode {
+    eprintln!("error: {failure}");
+    failure.exit.into()
+}
+
+async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Dev(args) => dev::run(args).await,
+        Command::Server(args) => server::run(args).await,
+        Command::Worker(args) => worker::run(args).await,
+        Command::Apply(args) => documents::apply(args).await,
+        Command::Validate(args) => documents::validate(&args),
+        Command::Run(args) => run::start(args).await,
+        Command::Get(what) => get::list(what).await,
+        Command::Describe(what) => describe::show(what).await,
+        Command::Runs(args) => runs::list(args).await,
+        Command::Shards(args) => shards::list(args).await,
+        Command::Logs(args) => events::logs(args).await,
+        Command::Events(args) => events::show(args).await,
+        Command::Cancel(args) => cancel::cancel(args).await,
+        Command::Retry(args) => cancel::retry(args).await,
+        Command::Pause(args) => jobs::set_paused(args, true).await,
+        Command::Resume(args) => jobs::set_paused(args, false).await,
+        Command::Delete(args) => jobs::delete(args).await,
+        Command::Verify(args) => verify::check(args).await,
+        Command::Next(args) => local(|out| next::run(&args, out)),
+        Command::Due(args) => local(|out| due::run(&args, out)),
+        Command::Fence(command) => Ok(fence::run(command).await?),
+        Command::Completions(args) => completions::print(&args),
+    }
+}
+
+/// A command that needs no server: its answer is written when it is whole.
+fn local(
+    command: impl FnOnce(&mut dyn std::io::Write) -> anyhow::Result<ExitCode>,
+) -> Result<ExitCode, Failure> {
+    let mut out = Vec::new();
+    let code = command(&mut out)?;
+    output::print(&String::from_utf8_lossy(&out))?;
+    Ok(code)
+}
+
+/// `SICHEN_LOG` chooses what is logged, such as `debug` or `sichen_engine=debug`.
+fn log_to_stderr(command: &Command) {
+    let serves = matches!(
+        command,
+        Command::Dev(_) | Command::Server(_) | Command::Worker(_)
+    );
+    let default = if serves { "info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("SICHEN_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .init();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! Talks to a server's REST API.
+//!
+//! # Invariants
+//! - What may be repeated is repeated: reads, and starts, which carry a key. Nothing else is.
+//! - A token goes only to the server that was named; redirects are not followed.
+//!
+//! # Not here
+//! What the answers mean to people ([`crate::command`]).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sichen_core::name::JobName;
+use sichen_server::auth;
+use sichen_server::rest::wire;
+
+use crate::data_dir;
+use crate::failure::{Exit, Failure};
+use crate::names;
+
+/// The longest that one request may take.
+const TIMEOUT: Duration = Duration::from_secs(40);
+/// How often a request that may be repeated is sent.
+const TRIES: u32 = 3;
+
+/// Which server, and with what right.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Connection {
+    /// The server's address.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SICHEN_SERVER",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:7070"
+    )]
+    pub server: String,
+    /// The file with the token [default: `token` in the default data directory].
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub token_file: Option<PathBuf>,
+}
+
+/// A client of one server.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    token: String,
+}
+
+/// Parts of an address's query.
+pub type Query = Vec<(&'static str, String)>;
+
+impl Client {
+    /// Reads the token; connects at the first request.
+    pub fn new(connection: &Connection) -> Result<Self, Failure> {
+        let base = Url::parse(&connection.server).ok();
+        let base = base.filter(|url| url.scheme() == "http" && !url.cannot_be_a_base());
+        let base = base.ok_or_else(|| {
+            Failure::usage(format!(
+                "SC7001: {:?} is no server address; write it like http://127.0.0.1:7070",
+                connection.server
+            ))
+        })?;
+        let path = match &connection.token_file {
+            Some(path) => path.clone(),
+            None => data_dir::default().join(auth::TOKEN_FILE),
+        };
+        let token = auth::read(&path).map_err(|error| {
+            let text = format!(
+                "{error}\n  the server makes it in its data directory at its first start; name it \
+                 with --token-file or SICHEN_TOKEN_FILE"
+            );
+            Failure::new(Exit::Denied, text)
+        })?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|e| Failure::new(Exit::Failed, format!("no HTTP client: {e}")))?;
+        Ok(Self { http, base, token })
+    }
+
+    fn url(&self, path: &[&str], query: &Query) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(["api", "v1"]).extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &Query,
+        body: Option<(&str, Vec<u8>)>,
+        repeat: bool,
+    ) -> Result<reqwest::Response, Failure> {
+        let url = self.url(path, query);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut request = self
+                .http
+                .request(method.clone(), url.clone())
+                .bearer_auth(&self.token);
+            if let Some((kind, bytes)) = &body {
+                request = request.header("content-type", *kind).body(bytes.clone());
+            }
+            let failure = match request.send().await {
+                Ok(answer) if answer.status().is_success() => return Ok(answer),
+                Ok(answer) => refusal(answer).await,
+                Err(error) => self.unreachable(&error),
+            };
+            if failure.exit != Exit::Unavailable || !repeat || tries == TRIES {
+                return Err(failure);
+            }
+            tokio::time::sleep(Duration::from_millis(200 * u64::from(tries))).await;
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let mut reason = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            reason = inner.to_string();
+            source = inner.source();
+        }
+        let what = if error.is_connect() {
+            "can't be reached"
+        } else {
+            "did not answer"
+        };
+        Failure::new(
+            Exit::Unavailable,
+            format!(
+                "SC7003: the server {} {what}: {reason}\n  \
+                 is it running? name another with --server or SICHEN_SERVER",
+                self.base
+            ),
+        )
+    }
+
+    async fn read<T: DeserializeOwned>(&self, answer: reqwest::Response) -> Result<T, Failure> {
+        let bytes = answer.bytes().await.map_err(|e| self.unreachable(&e))?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let text = format!(
+                "SC7004: the answer of {} was not understood: {error}\n  \
+                 is it a Sichen server of the same version?",
+                self.base
+            );
+            Failure::new(Exit::Failed, text)
+        })
+    }
+
+    /// Reads something.
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Query,
+    ) -> Result<T, Failure> {
+        let send = self.send(Method::GET, path, &query, None, true);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
+    /// Reads something line by line, for as long as it takes.
+    pub async fn stream(&self, path: &[&str], query: Query) -> Result<Lines, Failure> {
+        let send = self.send(Method::GET, path, &query, None, true);
+        let answer = within(TIMEOUT, send).await?;
+        Ok(Lines {
+            answer,
+            rest: Vec::new(),
+        })
+    }
+
+    /// Asks for something to be done. `repeat`: it may be sent again if it is not known whether the
+    /// first one arrived.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: Option<&(impl Serialize + Sync)>,
+        repeat: bool,
+    ) -> Result<T, Failure> {
+        let body = match body {
+            Some(value) => {
+                let bytes = serde_json::to_vec(value)
+                    .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+                Some(("application/json", bytes))
+            }
+            None => None,
+        };
+        let none = Vec::new();
+        let send = self.send(Method::POST, path, &none, body, repeat);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
+    /// Sends documents. Both uses may be repeated: the same document again changes nothing.
+    pub async fn post_documents<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        text: String,
+    ) -> Result<T, Failure> {
+        let body = Some(("application/yaml", text.into_bytes()));
+        let none = Vec::new();
+        let send = self.send(Method::POST, path, &none, body, true);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
+    /// Deletes something.
+    pub async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Failure> {
+        let none = Vec::new();
+        let send = self.send(Method::DELETE, path, &none, None, false);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
+    /// Adds to a failure the jobs that may have been meant. Names are never completed: only the
+    /// exact one is acted upon.
+    pub async fn with_candidates(&self, failure: Failure, name: &JobName) -> Failure {
+        if failure.exit != Exit::NotFound {
+            return failure;
+        }
+        let query = vec![("limit", "1000".to_owned())];
+        let Ok(page) = self.get::<wire::JobPage>(&["jobs"], query).await else {
+            return failure;
+        };
+        let known: Vec<String> = page
+            .items
+            .iter()
+            .map(|j| names::shown(&j.namespace, &j.name))
+            .collect();
+        let near = names::near(&name.to_string(), &known);
+        if near.is_empty() {
+            return failure;
+        }
+        let text = format!("{}\n  did you mean {}?", failure.text, near.join(", "));
+        Failure::new(Exit::NotFound, text)
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => Err(Failure::new(
+            Exit::Unavailable,
+            format!(
+                "SC7003: no answer within {} seconds; the request may still be carried out",
+                limit.as_secs()
+            ),
+        )),
+    }
+}
+
+/// What a refusing answer says.
+async fn refusal(answer: reqwest::Response) -> Failure {
+    let status = answer.status();
+    let exit = exit_of(status);
+    let bytes = match tokio::time::timeout(TIMEOUT, answer.bytes()).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) | Err(_) => Default::default(),
+    };
+    let Ok(problem) = serde_json::from_slice::<wire::Problem>(&bytes) else {
+        return Failure::new(exit, format!("SC7004: the server answered {status}"));
+    };
+    let mut text = if problem.detail.starts_with("SC") {
+        problem.detail
+    } else {
+        format!("{}: {}", problem.code, problem.detail)
+    };
+    for at in &problem.problems {
+        text.push_str("\n  ");
+        text.push_str(&problem_line(at));
+    }
+    if exit == Exit::Denied {
+        text.push_str("\n  name the server's token file with --token-file or SICHEN_TOKEN_FILE");
+    }
+    Failure::new(exit, text)
+}
+
+/// `line:column: path: message`, as far as it is known.
+pub fn problem_line(at: &wire::ProblemAt) -> String {
+    let mut line = String::new();
+    if let Some(number) = at.line {
+        line.push_str(&format!("{number}:"));
+        if let Some(column) = at.column {
+            line.push_str(&format!("{column}:"));
+        }
+        line.push(' ');
+    }
+    if !at.path.is_empty() {
+        line.push_str(&format!("{}: ", at.path));
+    }
+    line + &at.message
+}
+
+fn exit_of(status: StatusCode) -> Exit {
+    match status.as_u16() {
+        400 | 413 | 415 | 422 => Exit::Usage,
+        401 | 403 => Exit::Denied,
+        404 => Exit::NotFound,
+        409 | 412 => Exit::Refused,
+        408 | 429 | 500 | 502 | 503 | 504 => Exit::Unavailable,
+        _ => Exit::Failed,
+    }
+}
+
+/// An answer read line by line.
+#[derive(Debug)]
+pub struct Lines {
+    answer: reqwest::Response,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line, without its end; `None` at the end of the answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+                let mut line: Vec<u8> = self.rest.drain(..=end).collect();
+                line.pop();
+                return Ok(Some(line));
+            }
+            let chunk = tokio::time::timeout(TIMEOUT, self.answer.chunk()).await;
+            match chunk {
+                Ok(Ok(Some(bytes))) => self.rest.extend_from_slice(&bytes),
+                Ok(Ok(None)) if self.rest.is_empty() => return Ok(None),
+                Ok(Ok(None)) => return Ok(Some(std::mem::take(&mut self.rest))),
+                Ok(Err(error)) => {
+                    let text = format!("SC7003: the answer broke off: {error}; try again");
+                    return Err(Failure::new(Exit::Unavailable, text));
+                }
+                Err(_) => {
+                    let text = "SC7003: the answer came to a halt; try again";
+                    return Err(Failure::new(Exit::Unavailable, text));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The one place where the command line reads clocks and draws ids.
+//!
+//! # Not here
+//! Any decision: those use the store's clock.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// This machine's wall clock, to show ages by.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ages are shown by the reader's own clock"
+)]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// A new idempotency key.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command line is an edge, which makes ids"
+)]
+pub fn new_key() -> String {
+    Uuid::now_v7().to_string()
+}
+
+/// A span of waiting that ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// `length` from now; `None` never ends.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "waiting is measured by the monotonic clock"
+    )]
+    pub fn after(length: Option<Duration>) -> Self {
+        Self(length.and_then(|l| Instant::now().checked_add(l)))
+    }
+
+    /// Whether it has ended.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "waiting is measured by the monotonic clock"
+    )]
+    pub fn has_passed(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}

@@ -1,0 +1,88 @@
+//! `sichen cancel`, `sichen retry`: ask something of a run.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use sichen_server::rest::wire::{RetryRun, Run};
+
+use super::run::{self, Waiting};
+use crate::client::{Client, Connection};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Stop a run: what waits is cancelled now, what runs is told to stop.
+#[derive(Debug, Args)]
+pub struct Cancel {
+    /// The run, by number or key.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Wait until it has ended.
+    #[arg(long)]
+    wait: bool,
+    /// Wait at most this long, such as `10m`.
+    #[arg(long, value_name = "LENGTH", requires = "wait", value_parser = run::length)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Retry the failed and cancelled shards of a run that has ended: same run, same checkpoints, new
+/// attempts.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// The run, by number or key.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Only this shard; may be given several times.
+    #[arg(long = "shard", value_name = "NUMBER")]
+    shards: Vec<i32>,
+    #[command(flatten)]
+    waiting: Waiting,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Carries out `sichen cancel`. With `--wait` the exit code is 0 once the run has ended, whatever
+/// its outcome.
+pub async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
+    let client = Client::new(&args.connection)?;
+    let path = ["runs", args.run.as_str(), "cancel"];
+    let mut run: Run = client.post(&path, None::<&()>, true).await?;
+    if args.wait {
+        run = run::wait(&client, run.id, args.timeout).await?;
+    }
+    args.output.show(&run, |run| match &run.stop {
+        Some(_) if run::is_closed(run) => format!("run {} ended: {}\n", run.key, run.state),
+        Some(stop) => format!(
+            "run {} is being stopped ({}); {} shards are not ended yet\n",
+            run.key, stop.cause, run.shards.open
+        ),
+        None => format!("run {} is {}\n", run.key, run.state),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Carries out `sichen retry`.
+pub async fn retry(args: Retry) -> Result<ExitCode, Failure> {
+    let client = Client::new(&args.connection)?;
+    let shards = (!args.shards.is_empty()).then_some(args.shards);
+    let path = ["runs", args.run.as_str(), "retry"];
+    let run: Run = client
+        .post(&path, Some(&RetryRun { shards }), false)
+        .await?;
+    if args.waiting.wait {
+        return run::finish(&client, run.id, args.waiting, args.output).await;
+    }
+    args.output.show(&run, |run| {
+        format!(
+            "run {} is in round {}: {} of {} shards to do\n",
+            run.key, run.round, run.shards.open, run.shards.total
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

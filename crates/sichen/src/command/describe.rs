@@ -1,0 +1,253 @@
+//! `sichen describe`: all about one job or one run.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use sichen_server::rest::wire::{Decision, DecisionPage, Job, NextInstants, Run, RunPage, Shard};
+
+use super::run::is_closed;
+use super::runs::PageArgs;
+use super::shards;
+use crate::client::{Client, Connection};
+use crate::clock;
+use crate::failure::Failure;
+use crate::names;
+use crate::output::{self, Output};
+
+/// Shards of each kind that are shown.
+const SHOWN_SHARDS: u32 = 10;
+
+/// Show all about one job or one run.
+#[derive(Debug, Subcommand)]
+pub enum Describe {
+    /// A job: its document, its next planned times, its last runs, what was not run and why.
+    Job(One),
+    /// A run: its state, what it waits for, its progress, its failed shards.
+    Run(One),
+}
+
+/// Which one.
+#[derive(Debug, Args)]
+pub struct One {
+    /// A job by its exact name; a run by number or key.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// All about a job.
+#[derive(Debug, Serialize)]
+struct JobView {
+    job: Job,
+    next: NextInstants,
+    runs: Vec<Run>,
+    decisions: Vec<Decision>,
+}
+
+/// All about a run.
+#[derive(Debug, Serialize)]
+struct RunView {
+    run: Run,
+    failed: Vec<Shard>,
+    running: Vec<Shard>,
+}
+
+/// Carries out `sichen describe`.
+pub async fn show(what: Describe) -> Result<ExitCode, Failure> {
+    match what {
+        Describe::Job(one) => job(&one).await?,
+        Describe::Run(one) => run(&one).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn job(one: &One) -> Result<(), Failure> {
+    let name = names::job(&one.name)?;
+    let client = Client::new(&one.connection)?;
+    let path = ["jobs", name.namespace.as_str(), name.name.as_str()];
+    let job: Job = match client.get(&path, Vec::new()).await {
+        Ok(job) => job,
+        Err(failure) => return Err(client.with_candidates(failure, &name).await),
+    };
+    let below = |last| [path[0], path[1], path[2], last];
+    let next: NextInstants = client
+        .get(&below("next"), vec![("count", "5".to_owned())])
+        .await?;
+    let last = vec![("job", name.to_string()), ("limit", "10".to_owned())];
+    let runs: RunPage = client.get(&["runs"], last).await?;
+    let decisions: DecisionPage = client
+        .get(&below("decisions"), vec![("limit", "1000".to_owned())])
+        .await?;
+    let view = JobView {
+        job,
+        next,
+        runs: runs.items,
+        decisions: decisions.items,
+    };
+    one.output.show(&view, job_text)
+}
+
+fn job_text(view: &JobView) -> String {
+    let now = clock::now();
+    let job = &view.job;
+    let mut text = output::facts(&[
+        ("Job", names::shown(&job.namespace, &job.name)),
+        ("Title", job.title.clone().unwrap_or_default()),
+        ("Uid", job.uid.clone()),
+        ("Revision", job.revision.to_string()),
+        (
+            "State",
+            if job.paused { "paused" } else { "active" }.to_owned(),
+        ),
+        ("Time zone", job.time_zone.clone()),
+        ("Open runs", job.active_runs.to_string()),
+        ("Decided until", job.decided_until.clone()),
+        ("Next", view.next.items.join(", ")),
+    ]);
+    if view.next.items.is_empty() {
+        text.push_str("No planned times ahead: it runs on request.\n");
+    }
+    if !view.runs.is_empty() {
+        text.push_str("\nLast runs:\n");
+        let rows = view.runs.iter().map(|r| {
+            [
+                r.id.to_string(),
+                r.key.clone(),
+                r.state.clone(),
+                output::age(&r.created_at, now),
+            ]
+        });
+        text.push_str(&output::table(["RUN", "KEY", "STATE", "AGE"], rows));
+    }
+    if !view.decisions.is_empty() {
+        text.push_str("\nPlanned times that were not run (last 10 records):\n");
+        let from = view.decisions.len().saturating_sub(10);
+        let rows = view.decisions[from..].iter().map(|d| {
+            [
+                d.from.clone(),
+                d.to.clone(),
+                d.count.to_string(),
+                d.reason.clone(),
+                d.reference.clone(),
+            ]
+        });
+        let head = ["FROM", "TO", "COUNT", "REASON", "REFERS TO"];
+        text.push_str(&output::table(head, rows));
+    }
+    if let Some(document) = &job.document
+        && let Ok(yaml) = serde_saphyr::to_string(document)
+    {
+        text.push_str("\nDocument:\n");
+        for line in yaml.lines() {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text
+}
+
+async fn run(one: &One) -> Result<(), Failure> {
+    let client = Client::new(&one.connection)?;
+    let run: Run = client.get(&["runs", one.name.as_str()], Vec::new()).await?;
+    let id = run.id.to_string();
+    let path = ["runs", id.as_str(), "shards"];
+    let page = PageArgs {
+        limit: SHOWN_SHARDS,
+        after: None,
+    };
+    let failed = if run.shards.failed > 0 {
+        shards::filtered(&client, &path, &page, "failed")
+            .await?
+            .items
+    } else {
+        Vec::new()
+    };
+    let running = if run.state == "running" {
+        shards::filtered(&client, &path, &page, "running")
+            .await?
+            .items
+    } else {
+        Vec::new()
+    };
+    let view = RunView {
+        run,
+        failed,
+        running,
+    };
+    one.output.show(&view, run_text)
+}
+
+fn run_text(view: &RunView) -> String {
+    let now = clock::now();
+    let run = &view.run;
+    let s = run.shards;
+    let progress = run.progress.clone().unwrap_or_default();
+    let period = run.period.as_ref();
+    let stop = run.stop.as_ref();
+    let mut text = output::facts(&[
+        ("Run", format!("{} (number {})", run.key, run.id)),
+        ("Job", names::shown(&run.namespace, &run.job)),
+        ("Revision", run.revision.to_string()),
+        ("State", run.state.clone()),
+        ("Reason", run.reason.clone()),
+        (
+            "Stopping",
+            stop.map_or_else(String::new, |s| format!("{} since {}", s.cause, s.at)),
+        ),
+        ("Planned", run.planned_at.clone().unwrap_or_default()),
+        (
+            "Period",
+            period.map_or_else(String::new, |p| format!("[{}, {})", p.start, p.end)),
+        ),
+        ("Pool", run.pool.clone()),
+        ("Handler", run.handler.clone()),
+        ("Parameters", parameters(run)),
+        ("Round", run.round.to_string()),
+        (
+            "Shards",
+            format!(
+                "{}: {} succeeded, {} failed, {} cancelled, {} open",
+                s.total, s.succeeded, s.failed, s.cancelled, s.open
+            ),
+        ),
+        ("Items", shards::progress(&progress)),
+        ("Waits on", progress.waiting_on.clone()),
+        ("Created", run.created_at.clone()),
+        ("Started", run.started_at.clone().unwrap_or_default()),
+        ("Deadline", run.deadline.clone().unwrap_or_default()),
+        ("Ended", run.ended_at.clone().unwrap_or_default()),
+        (
+            "Took",
+            output::between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
+        ),
+    ]);
+    for (title, list, all) in [
+        ("Failed shards", &view.failed, s.failed as usize),
+        ("Running shards", &view.running, view.running.len()),
+    ] {
+        if !list.is_empty() {
+            text.push_str(&format!("\n{title}:\n{}", shards::table(list)));
+            if all > list.len() {
+                let more = all - list.len();
+                text.push_str(&format!("… and {more} more: `sichen shards {}`\n", run.id));
+            }
+        }
+    }
+    if s.failed > 0 && is_closed(run) {
+        text.push_str(&format!(
+            "\n`sichen retry {}` retries them from their checkpoints.\n",
+            run.id
+        ));
+    }
+    text
+}
+
+fn parameters(run: &Run) -> String {
+    match run.parameters.as_object() {
+        Some(map) if map.is_empty() => String::new(),
+        Some(_) | None => run.parameters.to_string(),
+    }
+}

@@ -1,0 +1,197 @@
+//! `sichen apply`, `sichen validate`: job documents from files.
+//!
+//! # Invariants
+//! - Nothing is applied unless every document of every file is right.
+//!
+//! # Not here
+//! Reading a document (`sichen_server::document`).
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use sichen_server::document;
+use sichen_server::rest::wire::{Applied, AppliedDocument, Change, ValidDocument, Validated};
+
+use crate::client::{Client, Connection};
+use crate::failure::{Exit, Failure};
+use crate::names;
+use crate::output::Output;
+
+/// The most files taken from one directory.
+const MAX_FILES: usize = 1_000;
+
+/// Create or change jobs. The same document again changes nothing.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Check job documents, without a server: every problem at once, with line and column.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// YAML or JSON files with one or more documents, directories of such files, or `-`.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A file's name and text.
+type Source = (String, String);
+
+/// Carries out `sichen apply`.
+pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
+    let sources = read_all(&args.files)?;
+    check(&sources)?;
+    let client = Client::new(&args.connection)?;
+    let mut all = Applied {
+        documents: Vec::new(),
+    };
+    for (name, text) in sources {
+        let applied: Result<Applied, Failure> = client.post_documents(&["jobs:apply"], text).await;
+        match applied {
+            Ok(applied) => all.documents.extend(applied.documents),
+            Err(failure) => {
+                let done = all.documents.len();
+                let mut text = format!("{name}: {}", failure.text);
+                if done > 0 {
+                    text.push_str(&format!("\n  {done} documents before it were applied"));
+                }
+                return Err(Failure::new(failure.exit, text));
+            }
+        }
+    }
+    args.output.show(&all, |all| {
+        all.documents.iter().map(applied_line).collect::<String>()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What became of a job, in one line.
+pub fn applied_line(d: &AppliedDocument) -> String {
+    let change = match d.change {
+        Change::Created => "created",
+        Change::Updated => "updated",
+        Change::Unchanged => "unchanged",
+    };
+    let job = names::shown(&d.namespace, &d.name);
+    format!("job {job} {change} (revision {})\n", d.revision)
+}
+
+/// Carries out `sichen validate`.
+pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
+    let sources = read_all(&args.files)?;
+    let valid = check(&sources)?;
+    args.output.show(&valid, |valid| {
+        let lines = valid.documents.iter().map(|d| {
+            let job = names::shown(&d.namespace, &d.name);
+            format!("job {job} is valid\n")
+        });
+        lines.collect::<String>()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks all documents of all files; a failure lists every problem.
+fn check(sources: &[Source]) -> Result<Validated, Failure> {
+    let mut documents = Vec::new();
+    let mut lines = Vec::new();
+    for (name, text) in sources {
+        match document::read(text) {
+            Ok(found) => documents.extend(found.into_iter().map(|d| ValidDocument {
+                namespace: d.document.metadata.namespace,
+                name: d.document.metadata.name,
+                line: d.line,
+            })),
+            Err(problems) => lines.extend(problems.iter().map(|p| format!("{name}:{p}"))),
+        }
+    }
+    if lines.is_empty() {
+        return Ok(Validated { documents });
+    }
+    let word = if lines.len() == 1 {
+        "problem"
+    } else {
+        "problems"
+    };
+    let text = format!("{} {word}\n  {}", lines.len(), lines.join("\n  "));
+    Err(Failure::usage(text))
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    let mut sources = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            for file in directory(path)? {
+                sources.push(read(&file)?);
+            }
+        } else {
+            sources.push(read(path)?);
+        }
+    }
+    Ok(sources)
+}
+
+fn directory(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: std::io::Error| unreadable(path, &error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let known = file.extension().and_then(|e| e.to_str());
+        if matches!(known, Some("yaml" | "yml" | "json")) && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() || files.len() > MAX_FILES {
+        return Err(Failure::usage(format!(
+            "SC7005: {} has {} files ending in .yaml, .yml or .json; 1 to {MAX_FILES} are taken",
+            path.display(),
+            files.len()
+        )));
+    }
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Source, Failure> {
+    let limit = document::MAX_TEXT_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let result = if path.as_os_str() == "-" {
+        std::io::stdin().take(limit).read_to_end(&mut bytes)
+    } else {
+        let file = std::fs::File::open(path);
+        file.and_then(|f| f.take(limit).read_to_end(&mut bytes))
+    };
+    result.map_err(|error| unreadable(path, &error))?;
+    let name = if path.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    };
+    if bytes.len() > document::MAX_TEXT_BYTES {
+        return Err(Failure::usage(format!(
+            "SC7005: {name} is longer than {} bytes; split it",
+            document::MAX_TEXT_BYTES
+        )));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(Failure::usage(format!(
+            "SC7005: {name} is not UTF-8: {}",
+            error.utf8_error()
+        ))),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    let text = format!("SC7005: {} can't be read: {error}", path.display());
+    Failure::new(Exit::Usage, text)
+}

@@ -1,0 +1,136 @@
+//! `sichen get`: lists of jobs, workers, members.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use sichen_server::rest::wire::{JobPage, Members, Workers};
+
+use super::runs::PageArgs;
+use crate::client::{Client, Connection};
+use crate::clock;
+use crate::failure::Failure;
+use crate::names;
+use crate::output::{self, Output};
+
+/// List what there is.
+#[derive(Debug, Subcommand)]
+pub enum Get {
+    /// Jobs, by namespace and name.
+    #[command(visible_alias = "job")]
+    Jobs {
+        #[command(flatten)]
+        page: PageArgs,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Runs, newest first; the same as `sichen runs`.
+    #[command(visible_alias = "run")]
+    Runs(super::runs::Runs),
+    /// Workers whose session is not over.
+    #[command(visible_alias = "worker")]
+    Workers(Common),
+    /// Server nodes and the duties they have.
+    Members(Common),
+}
+
+/// What every list has.
+#[derive(Debug, Args)]
+pub struct Common {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Carries out `sichen get`.
+pub async fn list(what: Get) -> Result<ExitCode, Failure> {
+    match what {
+        Get::Jobs { page, common } => jobs(&page, &common).await?,
+        Get::Runs(args) => return super::runs::list(args).await,
+        Get::Workers(common) => workers(&common).await?,
+        Get::Members(common) => members(&common).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {
+    let client = Client::new(&common.connection)?;
+    let page: JobPage = client.get(&["jobs"], page.query()).await?;
+    common.output.show(&page, |page| {
+        let now = clock::now();
+        let rows = page.items.iter().map(|j| {
+            [
+                names::shown(&j.namespace, &j.name),
+                j.revision.to_string(),
+                if j.paused { "paused" } else { "active" }.to_owned(),
+                output::or_dash(j.next_at.as_ref()),
+                j.active_runs.to_string(),
+                output::age(&j.created_at, now),
+            ]
+        });
+        output::table(
+            ["JOB", "REVISION", "STATE", "NEXT", "OPEN RUNS", "AGE"],
+            rows,
+        )
+    })?;
+    if common.output.is_table() {
+        output::remark_more(page.next.as_deref());
+    }
+    Ok(())
+}
+
+async fn workers(common: &Common) -> Result<(), Failure> {
+    let client = Client::new(&common.connection)?;
+    let workers: Workers = client.get(&["workers"], Vec::new()).await?;
+    common.output.show(&workers, |workers| {
+        let now = clock::now();
+        let rows = workers.items.iter().map(|w| {
+            [
+                w.session.to_string(),
+                w.name.clone(),
+                w.pool.clone(),
+                format!("{}/{}", w.held, w.slots),
+                if w.draining { "draining" } else { "live" }.to_owned(),
+                w.handlers.join(","),
+                output::age(&w.registered_at, now),
+            ]
+        });
+        let head = [
+            "SESSION", "WORKER", "POOL", "SLOTS", "STATE", "HANDLERS", "AGE",
+        ];
+        output::table(head, rows)
+    })
+}
+
+async fn members(common: &Common) -> Result<(), Failure> {
+    let client = Client::new(&common.connection)?;
+    let members: Members = client.get(&["members"], Vec::new()).await?;
+    common.output.show(&members, |members| {
+        let duties_of = |node: u64| {
+            let owned = members.duties.iter().filter(|d| d.node == Some(node));
+            let (mut triggers, mut words) = (0, Vec::new());
+            for duty in owned {
+                if duty.key.starts_with("trigger/") {
+                    triggers += 1;
+                } else {
+                    words.push(duty.key.clone());
+                }
+            }
+            if triggers > 0 {
+                words.push(format!("{triggers} trigger partitions"));
+            }
+            words.join(", ")
+        };
+        let rows = members.nodes.iter().map(|n| {
+            let this = members.this_node == Some(n.id);
+            let mark = if this { " (answers)" } else { "" };
+            [
+                format!("{}{mark}", n.id),
+                n.address.clone(),
+                n.expires_at.clone(),
+                duties_of(n.id),
+            ]
+        });
+        output::table(["NODE", "ADDRESS", "LEASE UNTIL", "DUTIES"], rows)
+    })
+}

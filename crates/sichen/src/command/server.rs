@@ -1,0 +1,84 @@
+//! `sichen server`: one server node.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::SignedDuration;
+use sichen_core::lease::Rhythm;
+
+use super::run::length;
+use crate::data_dir;
+use crate::failure::Failure;
+use crate::output;
+use crate::serve::{self, Node};
+
+/// Run a server: keeps the hours, hands out the shards, answers the API.
+#[derive(Debug, Args)]
+pub struct Server {
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What a node is told about itself.
+#[derive(Clone, Debug, Args)]
+pub struct NodeArgs {
+    /// Where it keeps everything [default: `SICHEN_DATA`, else ~/.local/share/sichen].
+    #[arg(long, value_name = "DIR", env = "SICHEN_DATA", hide_env_values = true)]
+    pub data: Option<PathBuf>,
+    /// Where it listens; port 0 takes a free one.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "SICHEN_LISTEN",
+        hide_env_values = true,
+        default_value = "127.0.0.1:7070"
+    )]
+    pub listen: SocketAddr,
+    /// Listen on an address that other machines reach, without encryption: put TLS in front.
+    #[arg(long)]
+    pub allow_plaintext: bool,
+    /// How long a worker's session lives without a beat.
+    #[arg(long, value_name = "LENGTH", default_value = "15s", value_parser = length)]
+    pub session_ttl: Duration,
+    /// How often workers beat; the session must be three beats at least.
+    #[arg(long, value_name = "LENGTH", default_value = "3s", value_parser = length)]
+    pub beat: Duration,
+    /// How long ended runs are kept.
+    #[arg(long, value_name = "LENGTH", default_value = "720h", value_parser = length)]
+    pub retention: Duration,
+}
+
+impl NodeArgs {
+    /// As the node takes it.
+    pub fn node(&self) -> Result<Node, Failure> {
+        let signed = |length: Duration| {
+            SignedDuration::try_from(length).map_err(|e| Failure::usage(e.to_string()))
+        };
+        let rhythm = Rhythm {
+            beat: signed(self.beat)?,
+            ttl: signed(self.session_ttl)?,
+        };
+        Ok(Node {
+            data: self.data.clone().unwrap_or_else(data_dir::default),
+            listen: self.listen,
+            beyond_loopback: self.allow_plaintext,
+            worker: rhythm
+                .checked()
+                .map_err(|e| Failure::usage(e.to_string()))?,
+            retention: signed(self.retention)?,
+        })
+    }
+}
+
+/// Carries out `sichen server`: until SIGTERM or SIGINT.
+pub async fn run(args: Server) -> Result<ExitCode, Failure> {
+    let node = args.node.node()?;
+    let stop = serve::stop_signal()?;
+    let server = serve::open(&node).await?;
+    output::print(&format!("ready {}\n", server.url()))?;
+    server.run(stop).await?;
+    Ok(ExitCode::SUCCESS)
+}

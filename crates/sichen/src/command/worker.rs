@@ -1,0 +1,177 @@
+//! `sichen worker`: run what the worker's own configuration allows.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use sichen_server::auth;
+use sichen_worker::Config;
+
+use super::run::length;
+use crate::data_dir;
+use crate::failure::{Exit, Failure};
+
+/// Run a worker: takes shards from a server and runs them.
+///
+/// It runs only what its configuration names: commands (`processes`), programs that jobs may
+/// start (`allow_programs`), and with --builtin the handlers noop, sleep, echo and fail.
+#[derive(Debug, Args)]
+pub struct Worker {
+    /// The worker's configuration, YAML. Options here go before it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_WORKER_CONFIG",
+        hide_env_values = true
+    )]
+    config: Option<PathBuf>,
+    /// A server to dial; may be given several times [default: http://127.0.0.1:7070].
+    #[arg(
+        long = "server",
+        value_name = "URL",
+        env = "SICHEN_SERVER",
+        hide_env_values = true
+    )]
+    servers: Vec<String>,
+    /// Its data directory: identity, journal, output of attempts [default: `worker` in the
+    /// default data directory].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The file with the token by which it may join [default: `join-token` in the default data
+    /// directory, if it is there].
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_JOIN_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    join_token_file: Option<PathBuf>,
+    /// A name for people [default: the host's].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The pool that it serves.
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// Attempts that it runs at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    slots: Option<u32>,
+    /// Offer the handlers noop, sleep, echo and fail.
+    #[arg(long)]
+    builtin: bool,
+    /// How long running attempts may go on after SIGTERM.
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    drain_grace: Option<Duration>,
+    /// Drain when the standard input ends: when the process that started it is gone.
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+/// Carries out `sichen worker`: until it is drained by SIGTERM or SIGINT.
+pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
+    let until_stdin_ends = args.until_stdin_ends;
+    let grace = args.drain_grace;
+    let config = configuration(args)?;
+    let grace_ms = grace.map_or(config.drain_grace_ms, millis);
+    let worker = sichen_worker::builder(config)
+        .and_then(|builder| Ok(builder.build()?))
+        .map_err(|e| failure(&e))?;
+    let handle = worker.handle();
+    let work = worker.run();
+    let drained = if until_stdin_ends {
+        let ended = stdin_end()?;
+        let watch = async {
+            // An error means that nobody watches any more, which is the same.
+            let _ = ended.await;
+            handle.drain(grace_ms).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            drained = work => drained,
+            () = watch => unreachable!("the watch never ends"),
+        }
+    } else {
+        work.await
+    };
+    let drained = drained.map_err(|e| failure(&e.into()))?;
+    if drained.unreported > 0 {
+        tracing::warn!(
+            results = drained.unreported,
+            "no server has acknowledged these results; they wait in the journal for the next start"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn configuration(args: Worker) -> Result<Config, Failure> {
+    let mut config = match &args.config {
+        None => Config {
+            data_dir: data_dir::default().join("worker"),
+            ..Config::default()
+        },
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::usage(format!("SC7005: {} can't be read: {error}", path.display()))
+            })?;
+            Config::from_yaml(&text)
+                .map_err(|e| Failure::usage(format!("SC7008: {}: {e}", path.display())))?
+        }
+    };
+    if !args.servers.is_empty() {
+        config.servers = args.servers;
+    }
+    if config.servers.is_empty() {
+        config.servers.push("http://127.0.0.1:7070".to_owned());
+    }
+    if let Some(data) = args.data {
+        config.data_dir = data;
+    }
+    if let Some(file) = args.join_token_file {
+        config.join_token_file = Some(file);
+    }
+    if config.join_token_file.is_none() && config.join_token.is_none() {
+        let file = data_dir::default().join(auth::JOIN_TOKEN_FILE);
+        config.join_token_file = file.exists().then_some(file);
+    }
+    config.name = args.name.or(config.name);
+    config.pool = args.pool.unwrap_or(config.pool);
+    config.slots = args.slots.unwrap_or(config.slots);
+    config.builtin |= args.builtin;
+    if let Some(grace) = args.drain_grace {
+        config.drain_grace_ms = millis(grace);
+    }
+    Ok(config)
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Resolves when the standard input ends. A thread of its own, because a read that waits can't be
+/// called off.
+fn stdin_end() -> Result<tokio::sync::oneshot::Receiver<()>, Failure> {
+    let (ended, seen) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("stdin-end".into())
+        .spawn(move || {
+            let mut sink = std::io::sink();
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut sink);
+            let _ = ended.send(());
+        })?;
+    Ok(seen)
+}
+
+fn failure(error: &sichen_worker::Error) -> Failure {
+    use sichen_sdk::worker::Error as W;
+    let exit = match error {
+        sichen_worker::Error::Config(_) => Exit::Usage,
+        sichen_worker::Error::Worker(W::Refused { code, .. }) if code == "bad-join-token" => {
+            Exit::Denied
+        }
+        sichen_worker::Error::Worker(W::Config(_)) => Exit::Usage,
+        sichen_worker::Error::Worker(W::DataDir(_) | W::Superseded)
+        | sichen_worker::Error::DataDir(_) => Exit::Refused,
+        sichen_worker::Error::Worker(_) | sichen_worker::Error::Io { .. } => Exit::Failed,
+    };
+    Failure::new(exit, error.to_string())
+}

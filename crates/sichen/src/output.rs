@@ -1,0 +1,180 @@
+//! How answers are written: tables for people, JSON and YAML for programs.
+//!
+//! # Invariants
+//! - Answers go to the standard output, everything else to the error output.
+//! - JSON and YAML have the fields of the REST API's answers, in their order.
+//! - A reader that has seen enough (`| head`) is no failure.
+//!
+//! # Not here
+//! What is shown ([`crate::command`]).
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use comfy_table::{ContentArrangement, Table, presets};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::failure::{Exit, Failure};
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON value.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// The form, as an option of a command.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Output {
+    /// The form of the answer.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Form,
+}
+
+impl Output {
+    /// Writes `value` for programs, or what `table` makes of it for people.
+    pub fn show<T: Serialize>(
+        self,
+        value: &T,
+        table: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        let text = match self.output {
+            Form::Table => table(value),
+            Form::Json => {
+                let text = serde_json::to_string_pretty(value);
+                text.map_err(|e| Failure::new(Exit::Failed, e.to_string()))? + "\n"
+            }
+            Form::Yaml => serde_saphyr::to_string(value)
+                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?,
+        };
+        print(&text)
+    }
+
+    /// Whether people read it.
+    pub fn is_table(self) -> bool {
+        self.output == Form::Table
+    }
+}
+
+/// Writes to the standard output.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether the reader of the standard output is gone: writes and says so.
+pub fn print_or_gone(text: &str) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A table without lines, as other command lines have it.
+pub fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(head);
+    for row in rows {
+        table.add_row(row.map(|cell| visible(&cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// One `name: value` a line, aligned; empty values are left out.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|f| f.0.len()).max().unwrap_or(0) + 1;
+    let mut text = String::new();
+    for (name, value) in facts.iter().filter(|f| !f.1.is_empty()) {
+        let name = format!("{name}:");
+        text.push_str(&format!("{name:<width$}  {}\n", visible(value)));
+    }
+    text
+}
+
+/// The text without control characters, which could move a terminal's cursor or colour it.
+pub fn visible(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+/// Empty for nothing.
+pub fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| v.to_string())
+}
+
+/// How long ago an RFC 3339 instant is, in one or two units; as it is if it can't be read.
+pub fn age(instant: &str, now: Timestamp) -> String {
+    match instant.parse::<Timestamp>() {
+        Ok(then) => span(now.duration_since(then)),
+        Err(_) => instant.to_owned(),
+    }
+}
+
+/// From one RFC 3339 instant to another.
+pub fn between(from: Option<&str>, to: Option<&str>, now: Timestamp) -> String {
+    let read = |text: &str| text.parse::<Timestamp>().ok();
+    let Some(from) = from.and_then(read) else {
+        return "-".to_owned();
+    };
+    let to = to.and_then(read).unwrap_or(now);
+    span(to.duration_since(from))
+}
+
+/// A length in one or two units.
+pub fn span(length: SignedDuration) -> String {
+    let length = length.max(SignedDuration::ZERO);
+    let (s, ms) = (length.as_secs(), length.subsec_millis());
+    match s {
+        0 => format!("{ms}ms"),
+        1..60 if ms >= 100 && s < 10 => format!("{s}.{}s", ms / 100),
+        1..60 => format!("{s}s"),
+        60..3_600 => format!("{}m{:02}s", s / 60, s % 60),
+        3_600..86_400 => format!("{}h{:02}m", s / 3_600, s % 3_600 / 60),
+        _ => format!("{}d{:02}h", s / 86_400, s % 86_400 / 3_600),
+    }
+}
+
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Says on the error output that there is more than was shown.
+#[expect(clippy::print_stderr, reason = "a remark beside the answer")]
+pub fn remark_more(next: Option<&str>) {
+    if let Some(next) = next {
+        eprintln!("there is more: --after {next}, or a greater --limit");
+    }
+}
+
+#[cfg(test)]
+mod tests;
