@@ -60,6 +60,20 @@ struct Shared {
 }
 
 impl Api {
+    fn new(engine: Arc<Engine>, tokens: Arc<Tokens>, timeout: Duration) -> Self {
+        Self(Arc::new(Shared {
+            control: Control::new(engine.context.clone()),
+            engine,
+            documents: Documents::default(),
+            tokens,
+            running: TaskTracker::new(),
+            room: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            exporting: Arc::new(Semaphore::new(1)),
+            probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
+            timeout,
+        }))
+    }
+
     fn store(&self) -> &dyn Store {
         &*self.0.engine.context.store
     }
@@ -135,17 +149,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// All routes over `engine`.
 pub(crate) fn router(engine: Arc<Engine>, tokens: Arc<Tokens>) -> Router {
-    let api = Api(Arc::new(Shared {
-        control: Control::new(engine.context.clone()),
-        engine,
-        documents: Documents::default(),
-        tokens,
-        running: TaskTracker::new(),
-        room: Arc::new(Semaphore::new(MAX_REQUESTS)),
-        exporting: Arc::new(Semaphore::new(1)),
-        probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
-        timeout: gate::REQUEST_TIMEOUT,
-    }));
+    let api = Api::new(engine, tokens, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
     let description = axum::Json(openapi);
     let described = get(move || async move { description });

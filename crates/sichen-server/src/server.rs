@@ -137,6 +137,15 @@ impl Server {
 async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
     // A socket without this option only answers later.
     let _ = stream.set_nodelay(true);
+    // Whether it speaks HTTP/1 or HTTP/2 is seen from its first bytes; they are not awaited for ever.
+    let mut first = [0u8; 1];
+    let spoke = tokio::select! {
+        spoke = tokio::time::timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => spoke,
+        () = stop.cancelled() => return,
+    };
+    if !matches!(spoke, Ok(Ok(1..))) {
+        return;
+    }
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

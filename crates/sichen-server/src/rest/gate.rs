@@ -94,3 +94,6 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

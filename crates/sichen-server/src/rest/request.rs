@@ -95,8 +95,15 @@ pub(super) fn next<T>(items: &[T], limit: u32, key: impl Fn(&T) -> String) -> Op
 
 /// The JSON in a body; its default if the body is empty.
 pub(super) fn json<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Failed> {
-    if body.trim_ascii().is_empty() {
-        return Ok(T::default());
+    match body.trim_ascii().first() {
+        None => return Ok(T::default()),
+        Some(b'{') => {}
+        // Derived code would take a list as the fields in their order.
+        Some(_) => {
+            return Err(Failed::bad(
+                "SC5020: the body is not what is expected: a JSON object (`{…}`)",
+            ));
+        }
     }
     serde_json::from_slice(body)
         .map_err(|error| Failed::bad(format!("SC5020: the body is not what is expected: {error}")))

@@ -2,5 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod export;
+mod jobs;
 mod node;
+mod openapi;
 mod runs;
+mod stop;

@@ -37,7 +37,7 @@ pub struct Node {
     pub dir: TempDir,
     pub token: String,
     pub client: Client,
-    running: Running,
+    running: Option<Running>,
     stop: oneshot::Sender<()>,
     served: JoinSet<()>,
 }
@@ -45,7 +45,12 @@ pub struct Node {
 impl Node {
     /// A node on an empty memory store, ready.
     pub async fn start() -> Self {
-        let node = Self::start_on(Arc::new(MemoryStore::new(Arc::new(SystemClock)))).await;
+        Self::ready_on(Arc::new(MemoryStore::new(Arc::new(SystemClock)))).await
+    }
+
+    /// A node on `store`, ready.
+    pub async fn ready_on(store: Arc<dyn Store>) -> Self {
+        let node = Self::on(store, true).await;
         until("the node is ready", || async {
             node.get("/readyz").await.status() == StatusCode::OK
         })
@@ -53,8 +58,12 @@ impl Node {
         node
     }
 
-    /// A node on `store`, ready or not.
-    pub async fn start_on(store: Arc<dyn Store>) -> Self {
+    /// A node whose duties do not run.
+    pub async fn without_duties() -> Self {
+        Self::on(Arc::new(MemoryStore::new(Arc::new(SystemClock))), false).await
+    }
+
+    async fn on(store: Arc<dyn Store>, duties: bool) -> Self {
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = Server::bind(any, false).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -72,7 +81,7 @@ impl Node {
             let stopped = async { drop(stopped.await) };
             server.serve(listener, stopped).await;
         });
-        let running = engine.start();
+        let running = duties.then(|| engine.start());
         Self {
             address,
             dir,
@@ -88,7 +97,9 @@ impl Node {
     pub async fn stop(mut self) {
         self.stop.send(()).unwrap();
         self.served.join_next().await.unwrap().unwrap();
-        self.running.stop().await.unwrap();
+        if let Some(running) = self.running {
+            running.stop().await.unwrap();
+        }
     }
 
     /// The join token for workers.

@@ -1,0 +1,406 @@
+//! Rows of the store as lines: everything that a row has, told apart by `row`.
+//!
+//! # Not here
+//! What the API shows of the same facts ([`super::wire`]): that is less, and for people.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sichen_core::ids::{
+    JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
+};
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::run::Counters;
+use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::model::{
+    Checkpoint, Decision, Duty, DutyKey, Failure, Job, Period, Progress, Run, RunTerms, Session,
+    Shard, WorkerIdentity,
+};
+use sichen_core::name::{JobName, Name};
+
+use super::Line;
+
+/// A row.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "row", rename_all = "snake_case")]
+pub(super) enum Row {
+    Job(JobRow),
+    Run(Box<RunRow>),
+    Shard(Box<ShardRow>),
+    Session(SessionRow),
+    Duty(DutyRow),
+    Decision(DecisionRow),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct JobRow {
+    uid: String,
+    namespace: String,
+    name: String,
+    revision: u32,
+    ver: u32,
+    document: String,
+    paused: bool,
+    high_water: Timestamp,
+    next_due: Option<Timestamp>,
+    active_runs: u32,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RunRow {
+    id: u64,
+    job: String,
+    namespace: String,
+    name: String,
+    occasion: String,
+    revision: u32,
+    period: Option<(Timestamp, Timestamp)>,
+    pool: String,
+    handler: String,
+    priority: i32,
+    parallelism: u32,
+    parameters: String,
+    counts_must_match: bool,
+    deadline: Option<Timestamp>,
+    state: String,
+    round: u32,
+    ver: u32,
+    total: u32,
+    open: u32,
+    succeeded: u32,
+    failed: u32,
+    cancelled: u32,
+    stop: Option<(String, Timestamp)>,
+    reason: String,
+    digest: String,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ShardRow {
+    run: u64,
+    no: i32,
+    descriptor: Descriptor,
+    state: String,
+    ver: u32,
+    token: u64,
+    attempt: u32,
+    used: u32,
+    takeovers: u32,
+    ready_at: Timestamp,
+    session: Option<u64>,
+    grant_seq: u64,
+    timeout_at: Option<Timestamp>,
+    digest: String,
+    checkpoint_seq: u64,
+    position: String,
+    done: u64,
+    expected: Option<u64>,
+    rate_milli: u64,
+    waiting_on: String,
+    failure: Option<(String, String)>,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct SessionRow {
+    id: u64,
+    ver: u32,
+    name: String,
+    uid: String,
+    boot_id: String,
+    incarnation: String,
+    pool: String,
+    slots: u32,
+    handlers: Vec<String>,
+    draining: bool,
+    grant_seq: u64,
+    registered_at: Timestamp,
+    expires_at: Timestamp,
+    ended: Option<(Timestamp, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DutyRow {
+    key: String,
+    term: u64,
+    node: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DecisionRow {
+    job: String,
+    from: Timestamp,
+    to: Timestamp,
+    count: u64,
+    reason: String,
+    reference: String,
+}
+
+impl Row {
+    pub fn job(job: Job) -> Self {
+        Row::Job(JobRow {
+            uid: job.uid.to_string(),
+            namespace: job.name.namespace.to_string(),
+            name: job.name.name.to_string(),
+            revision: job.revision.0,
+            ver: job.ver,
+            document: job.document,
+            paused: job.paused,
+            high_water: job.high_water,
+            next_due: job.next_due,
+            active_runs: job.active_runs,
+            created_at: job.created_at,
+        })
+    }
+
+    pub fn run(run: Run) -> Self {
+        Row::Run(Box::new(RunRow {
+            id: run.id.0,
+            job: run.job.to_string(),
+            namespace: run.job_name.namespace.to_string(),
+            name: run.job_name.name.to_string(),
+            occasion: run.occasion.key(),
+            revision: run.revision.0,
+            period: run.period.map(|p| (p.start, p.end)),
+            pool: run.terms.pool.to_string(),
+            handler: run.terms.handler,
+            priority: run.terms.priority,
+            parallelism: run.terms.parallelism,
+            parameters: run.terms.parameters,
+            counts_must_match: run.terms.counts_must_match,
+            deadline: run.terms.deadline,
+            state: run.state.word().to_owned(),
+            round: run.round,
+            ver: run.ver,
+            total: run.counters.total,
+            open: run.counters.open,
+            succeeded: run.counters.succeeded,
+            failed: run.counters.failed,
+            cancelled: run.counters.cancelled,
+            stop: run.stop.map(|(cause, at)| (cause.word().to_owned(), at)),
+            reason: run.reason,
+            digest: run.digest,
+            created_at: run.created_at,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+        }))
+    }
+
+    pub fn shard(shard: Shard) -> Self {
+        Row::Shard(Box::new(ShardRow {
+            run: shard.key.run.0,
+            no: shard.key.no.0,
+            descriptor: shard.descriptor,
+            state: shard.state.word().to_owned(),
+            ver: shard.ver,
+            token: shard.token.0,
+            attempt: shard.attempt,
+            used: shard.used,
+            takeovers: shard.takeovers,
+            ready_at: shard.ready_at,
+            session: shard.session.map(|s| s.0),
+            grant_seq: shard.grant_seq,
+            timeout_at: shard.timeout_at,
+            digest: shard.digest,
+            checkpoint_seq: shard.checkpoint.seq,
+            position: shard.checkpoint.position,
+            done: shard.progress.done,
+            expected: shard.progress.expected,
+            rate_milli: shard.progress.rate_milli,
+            waiting_on: shard.progress.waiting_on,
+            failure: shard.failure.map(|f| (f.code, f.message)),
+            started_at: shard.started_at,
+            ended_at: shard.ended_at,
+        }))
+    }
+
+    pub fn session(session: Session) -> Self {
+        Row::Session(SessionRow {
+            id: session.id.0,
+            ver: session.ver,
+            name: session.worker.name.to_string(),
+            uid: session.worker.uid,
+            boot_id: session.worker.boot_id,
+            incarnation: session.worker.incarnation,
+            pool: session.pool.to_string(),
+            slots: session.slots,
+            handlers: session.handlers,
+            draining: session.draining,
+            grant_seq: session.grant_seq,
+            registered_at: session.registered_at,
+            expires_at: session.expires_at,
+            ended: session.ended,
+        })
+    }
+
+    pub fn duty(duty: Duty) -> Self {
+        Row::Duty(DutyRow {
+            key: duty.key.text(),
+            term: duty.term.0,
+            node: duty.node.map(|n| n.0),
+        })
+    }
+
+    pub fn decision(job: JobUid, decision: Decision) -> Self {
+        Row::Decision(DecisionRow {
+            job: job.to_string(),
+            from: decision.from,
+            to: decision.to,
+            count: decision.count,
+            reason: decision.reason,
+            reference: decision.reference,
+        })
+    }
+
+    /// The row as the store had it.
+    pub fn into_line(self) -> Result<Line, String> {
+        Ok(match self {
+            Row::Job(row) => Line::Job(Job {
+                uid: uid(&row.uid)?,
+                name: job_name(&row.namespace, &row.name)?,
+                revision: Revision(row.revision),
+                ver: row.ver,
+                document: row.document,
+                paused: row.paused,
+                high_water: row.high_water,
+                next_due: row.next_due,
+                active_runs: row.active_runs,
+                created_at: row.created_at,
+            }),
+            Row::Run(row) => Line::Run(run(*row)?),
+            Row::Shard(row) => Line::Shard(shard(*row)?),
+            Row::Session(row) => Line::Session(session(row)?),
+            Row::Duty(row) => Line::Duty(Duty {
+                key: known(DutyKey::parse(&row.key), "duty", &row.key)?,
+                term: Term(row.term),
+                node: row.node.map(NodeId),
+            }),
+            Row::Decision(row) => Line::Decision(
+                uid(&row.job)?,
+                Decision {
+                    from: row.from,
+                    to: row.to,
+                    count: row.count,
+                    reason: row.reason,
+                    reference: row.reference,
+                },
+            ),
+        })
+    }
+}
+
+fn known<T>(value: Option<T>, what: &str, word: &str) -> Result<T, String> {
+    value.ok_or_else(|| format!("unknown {what} {word:?}"))
+}
+
+fn uid(text: &str) -> Result<JobUid, String> {
+    let parsed = text.parse().map(JobUid);
+    parsed.map_err(|e| format!("job uid {text:?}: {e}"))
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|e| format!("the name {text:?} {e}"))
+}
+
+fn job_name(namespace: &str, job: &str) -> Result<JobName, String> {
+    Ok(JobName {
+        namespace: name(namespace)?,
+        name: name(job)?,
+    })
+}
+
+fn run(row: RunRow) -> Result<Run, String> {
+    let stop = match row.stop {
+        Some((cause, at)) => Some((known(StopCause::parse(&cause), "cause", &cause)?, at)),
+        None => None,
+    };
+    Ok(Run {
+        id: RunId(row.id),
+        job: uid(&row.job)?,
+        job_name: job_name(&row.namespace, &row.name)?,
+        occasion: known(Occasion::parse(&row.occasion), "occasion", &row.occasion)?,
+        revision: Revision(row.revision),
+        period: row.period.map(|(start, end)| Period { start, end }),
+        terms: RunTerms {
+            pool: name(&row.pool)?,
+            handler: row.handler,
+            priority: row.priority,
+            parallelism: row.parallelism,
+            parameters: row.parameters,
+            counts_must_match: row.counts_must_match,
+            deadline: row.deadline,
+        },
+        state: known(RunState::parse(&row.state), "state", &row.state)?,
+        round: row.round,
+        ver: row.ver,
+        counters: Counters {
+            total: row.total,
+            open: row.open,
+            succeeded: row.succeeded,
+            failed: row.failed,
+            cancelled: row.cancelled,
+        },
+        stop,
+        reason: row.reason,
+        digest: row.digest,
+        created_at: row.created_at,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+    })
+}
+
+fn shard(row: ShardRow) -> Result<Shard, String> {
+    Ok(Shard {
+        key: ShardKey::new(RunId(row.run), row.no),
+        descriptor: row.descriptor,
+        state: known(ShardState::parse(&row.state), "state", &row.state)?,
+        ver: row.ver,
+        token: Token(row.token),
+        attempt: row.attempt,
+        used: row.used,
+        takeovers: row.takeovers,
+        ready_at: row.ready_at,
+        session: row.session.map(SessionId),
+        grant_seq: row.grant_seq,
+        timeout_at: row.timeout_at,
+        digest: row.digest,
+        checkpoint: Checkpoint {
+            seq: row.checkpoint_seq,
+            position: row.position,
+        },
+        progress: Progress {
+            done: row.done,
+            expected: row.expected,
+            rate_milli: row.rate_milli,
+            waiting_on: row.waiting_on,
+        },
+        failure: row.failure.map(|(code, message)| Failure { code, message }),
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+    })
+}
+
+fn session(row: SessionRow) -> Result<Session, String> {
+    Ok(Session {
+        id: SessionId(row.id),
+        ver: row.ver,
+        worker: WorkerIdentity {
+            name: name(&row.name)?,
+            uid: row.uid,
+            boot_id: row.boot_id,
+            incarnation: row.incarnation,
+        },
+        pool: name(&row.pool)?,
+        slots: row.slots,
+        handlers: row.handlers,
+        draining: row.draining,
+        grant_seq: row.grant_seq,
+        registered_at: row.registered_at,
+        expires_at: row.expires_at,
+        ended: row.ended,
+    })
+}

@@ -1,0 +1,63 @@
+//! Exports: what was written is read again, and the checker accepts it.
+
+use std::sync::Arc;
+
+use sichen_check::{Options, Sight, check_dump};
+use sichen_core::port::Store;
+use sichen_server::rest::export::read;
+use sichen_store::clock::SystemClock;
+use sichen_store::memory::MemoryStore;
+
+use crate::node::{Node, ON_REQUEST, json, until};
+use crate::runs::{TestWorker, run};
+
+#[tokio::test]
+async fn an_export_is_the_store_and_the_checker_accepts_it() {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let node = Node::ready_on(store.clone()).await;
+    let _: serde_json::Value = json(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    for key in ["one", "two"] {
+        let body = format!(r#"{{"key": "{key}", "parameters": {{"z": 1, "a": "任务"}}}}"#);
+        let path = "/api/v1/jobs/default/on-request/runs";
+        let _: serde_json::Value = json(node.post(path, body).await).await;
+        until("the run succeeds", || async {
+            run(&node, &format!("on-request:manual:{key}")).await.state == "succeeded"
+        })
+        .await;
+    }
+    worker.drain(&node).await;
+    let waiting = r#"{"key": "three"}"#;
+    let path = "/api/v1/jobs/default/on-request/runs";
+    let _: serde_json::Value = json(node.post(path, waiting).await).await;
+    let cancel = "/api/v1/runs/on-request:manual:three/cancel";
+    let _: serde_json::Value = json(node.post(cancel, "").await).await;
+    let answer = node.get("/api/v1/export").await;
+    assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+    let text = answer.text().await.unwrap();
+    let only_events = node.get("/api/v1/export?rows=false").await;
+    let only_events = only_events.text().await.unwrap();
+    node.stop().await;
+
+    let told = read(text.as_bytes()).unwrap();
+    let kept = store.dump().await.unwrap();
+    assert_eq!(
+        (&told.jobs, &told.runs, &told.shards),
+        (&kept.jobs, &kept.runs, &kept.shards)
+    );
+    assert_eq!(told.events[..], kept.events[..told.events.len()]);
+
+    let minimums = vec![(Sight::Event, 20)];
+    let options = Options {
+        seq_is_commit_order: true,
+        quiescent: true,
+        minimums,
+        ..Options::default()
+    };
+    let verdict = check_dump(&told, options, &[]);
+    assert!(verdict.violations.is_empty(), "{verdict:#?}");
+
+    let mut events = 0;
+    sichen_check::jsonl::read(only_events.as_bytes(), |_| events += 1).unwrap();
+    assert!(events >= told.events.len());
+}
