@@ -17,6 +17,7 @@ mod states;
 mod test;
 mod tidy;
 mod workspace;
+mod zoo;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -34,6 +35,8 @@ enum Command {
     Tidy,
     /// Build what the tests need, run every test, and close with what was and was not tested
     Test(test::Options),
+    /// Show that simulation catches every known-bad variant
+    Zoo(zoo::Options),
     /// Draw docs/states.md from the move table
     States {
         /// Change nothing; fail when the page is stale
@@ -70,6 +73,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
+        Command::Zoo(options) => zoo::run(&options),
         Command::States { check } => states::run(check),
         Command::Licences => licences::run(),
         Command::Limits { check } => limits::run(check),

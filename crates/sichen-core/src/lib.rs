@@ -21,3 +21,4 @@ pub mod name;
 pub mod port;
 pub mod retry;
 pub mod schedule;
+pub mod zoo;

@@ -14,6 +14,8 @@ pub struct Options {
     pub seed: u64,
     /// Length of the phase in which everything may fail, in seconds.
     pub unsafe_secs: i64,
+    /// On SQLite in memory (one seed in ten), not on the memory store.
+    pub sqlite: bool,
     /// Server nodes.
     pub servers: usize,
     /// Worker hosts.
@@ -34,6 +36,8 @@ pub struct Options {
     pub link_cut: Every,
     /// Messages of one direction between a worker and a server do not arrive.
     pub link_one_way: Every,
+    /// A worker reaches no server at all, for long enough to lose its session.
+    pub isolate: Every,
     /// Every server dies at once.
     pub all_crash: Every,
     /// Per mille of answers to workers that are lost with their stream: the request was delivered.
@@ -55,6 +59,7 @@ impl Options {
         let mut options = Self {
             seed,
             unsafe_secs: 180,
+            sqlite: seed.is_multiple_of(10),
             servers: 2,
             workers: 3,
             jobs: 0,
@@ -65,6 +70,7 @@ impl Options {
             worker_freeze: every(10, 40),
             link_cut: every(10, 40),
             link_one_way: every(10, 40),
+            isolate: every(20, 60),
             all_crash: every(90, 180),
             lost_answers: 0,
             lost_commits: 0,

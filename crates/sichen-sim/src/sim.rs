@@ -35,6 +35,7 @@ use sichen_proto::v1::worker_message::Message as Up;
 use sichen_sdk::session::{JournalOp, Lease};
 use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;
+use sichen_store::sqlite::SqliteStore;
 use uuid::Uuid;
 
 use crate::edge::Conn;
@@ -160,7 +161,7 @@ pub struct Sim {
     events: u64,
     gate: Arc<Mutex<Gate>>,
     clock: Arc<ManualClock>,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     ids: Arc<Ids>,
     servers: Vec<node::Server>,
     workers: Vec<host::Worker>,
@@ -172,6 +173,7 @@ pub struct Sim {
     blocked_up: BTreeSet<(usize, usize)>,
     blocked_down: BTreeSet<(usize, usize)>,
     user: UserStore,
+    started: BTreeSet<Lease>,
     periods: BTreeMap<JobUid, i64>,
     acks: Vec<Acknowledged>,
     faults: BTreeMap<&'static str, u64>,
@@ -212,7 +214,11 @@ impl Sim {
         let mut gate = Gate::new(Rng::new(rng.draw()));
         gate.lost_commits = options.lost_commits;
         let clock = Arc::new(ManualClock::new(instant(0)));
-        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let store: Arc<dyn Store> = if options.sqlite {
+            Arc::new(SqliteStore::open_in_memory(clock.clone()).expect("memory is there"))
+        } else {
+            Arc::new(MemoryStore::new(clock.clone()))
+        };
         let mut sim = Self {
             rng,
             now: 0,
@@ -233,6 +239,7 @@ impl Sim {
             blocked_up: BTreeSet::new(),
             blocked_down: BTreeSet::new(),
             user: UserStore::default(),
+            started: BTreeSet::new(),
             periods: BTreeMap::new(),
             acks: Vec::new(),
             faults: BTreeMap::new(),
@@ -402,6 +409,7 @@ impl Sim {
             .future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
+        let write_sent = std::mem::take(&mut self.gate().write_sent);
         let wakes = std::mem::take(&mut self.gate().wakes);
         for (id, at) in wakes {
             self.push_at(at, Ev::Poll(id));
@@ -414,19 +422,22 @@ impl Sim {
         match polled {
             Poll::Pending => {
                 self.activities.insert(id, activity);
+                if write_sent && self.servers[server].doomed.is_some() && self.rng.chance(300) {
+                    self.strike(server);
+                }
             }
             Poll::Ready(done) => self.done(server, done),
         }
     }
 
-    /// A call that the memory store answers at once.
+    /// A call that a store in memory answers at once.
     fn at_once<T>(&self, mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
         match future
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
         {
             Poll::Ready(answer) => answer,
-            Poll::Pending => unreachable!("the memory store never waits"),
+            Poll::Pending => unreachable!("a store in memory never waits"),
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Gate {
     pub current: u64,
     /// Activities to poll again, and when.
     pub wakes: Vec<(u64, i64)>,
+    /// Set when a call that writes has been sent.
+    pub write_sent: bool,
     /// Nodes that can't reach the store.
     pub cut: BTreeSet<usize>,
     /// Per mille of answers lost after the commit.
@@ -59,6 +61,7 @@ impl Gate {
             now_us: 0,
             current: 0,
             wakes: Vec::new(),
+            write_sent: false,
             cut: BTreeSet::new(),
             lost_commits: 0,
             calls: 0,
@@ -135,6 +138,7 @@ impl Link {
             let (there, back, lose) = {
                 let mut gate = lock(&self.gate);
                 gate.calls += 1;
+                gate.write_sent |= op.is_some();
                 let there = gate.rng.between(100, 2_000);
                 let back = gate.rng.between(100, 2_000);
                 let per_mille = gate.lost_commits;

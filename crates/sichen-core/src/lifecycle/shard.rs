@@ -92,7 +92,7 @@ impl Transition {
     /// between, and a shard of a stopped run does not go back to waiting.
     #[must_use]
     pub fn under_stop(self, stop: Option<StopCause>) -> Transition {
-        if stop.is_some() && self.to.is_grantable() {
+        if stop.is_some() && self.to.is_grantable() && !crate::zoo::is("retry-after-stop") {
             return Transition {
                 to: ShardState::Cancelled,
                 ready_at: None,
@@ -164,7 +164,7 @@ pub fn on_end(
             ..plain
         });
     }
-    if shard.stop.is_some() {
+    if shard.stop.is_some() && !crate::zoo::is("retry-after-stop") {
         return Ok(Transition {
             to: ShardState::Cancelled,
             ..plain

@@ -93,6 +93,10 @@ impl Session {
             return;
         };
         live.highest_grant_seen = live.highest_grant_seen.max(grant.grant_seq);
+        #[cfg(feature = "zoo")]
+        if super::zoo::is("grant-taken-again") {
+            self.attempts.remove(&lease);
+        }
         if self.attempts.contains_key(&lease) {
             // Sent again after a resume: say again that it is taken.
             if self

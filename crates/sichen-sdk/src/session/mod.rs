@@ -33,6 +33,9 @@ mod reports;
 #[cfg(test)]
 mod tests;
 mod types;
+#[cfg(feature = "zoo")]
+#[doc(hidden)]
+pub mod zoo;
 
 use std::collections::BTreeMap;
 

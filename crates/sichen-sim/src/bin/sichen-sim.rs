@@ -28,6 +28,10 @@ struct Arguments {
     /// Go on after a failing seed.
     #[arg(long)]
     all: bool,
+    /// Leave one rule out (see `cargo xtask zoo`).
+    #[cfg(feature = "zoo")]
+    #[arg(long)]
+    zoo: Option<String>,
 }
 
 fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
@@ -52,6 +56,11 @@ fn main() -> ExitCode {
 
 /// Whether every seed kept its promises.
 fn play(arguments: &Arguments) -> io::Result<bool> {
+    #[cfg(feature = "zoo")]
+    if let Some(name) = &arguments.zoo {
+        sichen_core::zoo::choose(name);
+        sichen_sdk::session::zoo::choose(name);
+    }
     let mut out = io::stdout().lock();
     let (mut seconds, mut runs, mut faults, mut events) = (0i64, 0u64, 0u64, 0u64);
     let (mut seed, last) = arguments.seeds;

@@ -10,7 +10,7 @@ use sichen_core::event::Event;
 use sichen_core::ids::{JobUid, fence_key};
 use sichen_core::lifecycle::ShardState;
 use sichen_core::model::Dump;
-use sichen_core::port::{ApplyVerdict, Store as _};
+use sichen_core::port::ApplyVerdict;
 
 use super::{Ev, REST_US, Sim, instant};
 use crate::options::Options;

@@ -423,6 +423,10 @@ impl Sim {
         let Some(lease) = Lease::from_wire(grant.shard, grant.token) else {
             return;
         };
+        if !self.started.insert(lease) {
+            let problem = format!("{lease} is started a second time, on worker {n}");
+            self.problems.push(problem);
+        }
         let seq = grant.checkpoint.as_ref().map_or(0, |c| c.seq);
         let key = edge::key(&lease.shard());
         self.acks.push(Acknowledged::Started {
@@ -450,6 +454,8 @@ impl Sim {
         let wait = match step {
             Step::Open => self.rng.between(500, 20_000),
             Step::Read => self.rng.between(500, 300_000),
+            // Every fourth run is slow work: its attempts outlast a session.
+            Step::Commit if lease.run_id.is_multiple_of(4) => self.rng.between(500_000, 15_000_000),
             Step::Commit => self.rng.between(20_000, 2_000_000),
         };
         let life = self.workers[n].life;

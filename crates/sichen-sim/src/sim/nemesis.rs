@@ -1,5 +1,6 @@
 //! What goes wrong, and how it heals.
 
+use super::node::Doom;
 use super::{Ev, Sim};
 
 /// A kind of fault.
@@ -12,11 +13,12 @@ pub(crate) enum Fault {
     WorkerFreeze,
     LinkCut,
     LinkOneWay,
+    Isolate,
     AllCrash,
 }
 
 impl Fault {
-    const ALL: [Fault; 8] = [
+    const ALL: [Fault; 9] = [
         Fault::ServerCrash,
         Fault::ServerFreeze,
         Fault::ServerCut,
@@ -24,6 +26,7 @@ impl Fault {
         Fault::WorkerFreeze,
         Fault::LinkCut,
         Fault::LinkOneWay,
+        Fault::Isolate,
         Fault::AllCrash,
     ];
 
@@ -36,6 +39,7 @@ impl Fault {
             Fault::WorkerFreeze => "worker freeze",
             Fault::LinkCut => "link cut",
             Fault::LinkOneWay => "link cut one way",
+            Fault::Isolate => "worker isolated",
             Fault::AllCrash => "all servers crash",
         }
     }
@@ -52,6 +56,7 @@ impl Sim {
             Fault::WorkerFreeze => o.worker_freeze,
             Fault::LinkCut => o.link_cut,
             Fault::LinkOneWay => o.link_one_way,
+            Fault::Isolate => o.isolate,
             Fault::AllCrash => o.all_crash,
         }
     }
@@ -84,9 +89,10 @@ impl Sim {
             Fault::ServerFreeze => {
                 let wait = secs(self, 500_000, 12);
                 if self.servers[server].up && !self.servers[server].frozen {
-                    self.servers[server].frozen = true;
-                    let life = self.servers[server].life;
-                    self.push_in(wait, Ev::ThawServer(server, life));
+                    self.servers[server].doomed = Some(Doom::Freeze(wait));
+                    if self.rng.chance(300) {
+                        self.strike(server);
+                    }
                 }
             }
             Fault::ServerCut => {
@@ -112,6 +118,19 @@ impl Sim {
                     self.push_in(wait, Ev::ThawWorker(worker, life));
                 }
             }
+            Fault::Isolate => {
+                let wait = secs(self, 5_000_000, 40);
+                let up = self.rng.chance(500);
+                for server in 0..self.servers.len() {
+                    // Even one way is enough: no beat is answered.
+                    if up || self.rng.chance(800) {
+                        self.blocked_up.insert((worker, server));
+                    } else {
+                        self.blocked_down.insert((worker, server));
+                    }
+                    self.push_in(wait, Ev::Unblock(worker, server));
+                }
+            }
             Fault::LinkCut | Fault::LinkOneWay => {
                 let wait = secs(self, 500_000, 25);
                 let up = fault == Fault::LinkCut || self.rng.chance(500);
@@ -128,9 +147,11 @@ impl Sim {
 
     fn crash_and_restart(&mut self, n: usize) {
         let wait = self.rng.between(300_000, 12_000_000);
-        if self.servers[n].up {
-            self.crash_server(n);
-            self.push_in(wait, Ev::StartServer(n));
+        if self.servers[n].up && !self.servers[n].frozen {
+            self.servers[n].doomed = Some(Doom::Crash(wait));
+            if self.rng.chance(500) {
+                self.strike(n);
+            }
         }
     }
 
@@ -152,6 +173,7 @@ impl Sim {
             for worker in 0..self.workers.len() {
                 self.unblock(worker, server);
             }
+            self.servers[server].doomed = None;
             let life = self.servers[server].life;
             self.thaw_server(server, life);
             self.start_server(server);

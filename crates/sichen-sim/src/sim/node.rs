@@ -51,6 +51,15 @@ struct Pace {
     failures: u32,
 }
 
+/// How a node fails in the middle of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doom {
+    /// Stands still for so many microseconds.
+    Freeze(i64),
+    /// Dies, and is started again after so many microseconds.
+    Crash(i64),
+}
+
 /// One node's process.
 #[derive(Debug, Default)]
 pub(super) struct Server {
@@ -58,6 +67,8 @@ pub(super) struct Server {
     pub frozen: bool,
     pub life: u64,
     pub deferred: Vec<Ev>,
+    /// Fails in this way as soon as one of its writes is on its way.
+    pub doomed: Option<Doom>,
     engine: Option<(Arc<Engine>, Arc<Port>)>,
     pace: BTreeMap<Duty, Pace>,
     outage: bool,
@@ -263,6 +274,7 @@ impl Sim {
         server.frozen = false;
         server.life += 1;
         server.deferred.clear();
+        server.doomed = None;
         server.engine = None;
         self.activities.retain(|_, a| a.server != n);
         let conns: Vec<Conn> = self
@@ -280,6 +292,22 @@ impl Sim {
                     self.push_in(wait, Ev::WorkerClosed(conn));
                 }
             }
+        }
+    }
+
+    /// Its fate strikes while a write of it is on its way: the worst moment there is.
+    pub(super) fn strike(&mut self, n: usize) {
+        match self.servers[n].doomed.take() {
+            Some(Doom::Freeze(wait)) => {
+                self.servers[n].frozen = true;
+                let life = self.servers[n].life;
+                self.push_in(wait, Ev::ThawServer(n, life));
+            }
+            Some(Doom::Crash(wait)) => {
+                self.crash_server(n);
+                self.push_in(wait, Ev::StartServer(n));
+            }
+            None => {}
         }
     }
 
@@ -377,8 +405,15 @@ impl Sim {
                 std::mem::take(&mut wire.held_down),
             );
             let dead = !wire.open_at_server;
+            // What was sent before its sender hung up still arrives: late, and perhaps stale.
             for message in up {
-                self.send_up(conn, message);
+                let wait = self.rng.between(200, 2_000);
+                let Some(wire) = self.wires.get_mut(&conn) else {
+                    continue;
+                };
+                wire.last_up = (self.now + wait).max(wire.last_up + 1);
+                let at = wire.last_up;
+                self.push_at(at, Ev::Up { conn, message });
             }
             for message in down {
                 self.send_down(conn, message);

@@ -9,6 +9,7 @@ use sichen_core::name::Name;
 use sichen_core::port::{
     Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
 };
+use sichen_core::zoo;
 
 use super::shards::{self, Ended};
 use super::state::{EPOCH, Happened, State, Tx};
@@ -169,7 +170,9 @@ pub(super) fn hand_over(
     let shard = &mut row.shard;
     let from = if born { "" } else { shard.state.word() };
     shard.state = ShardState::Running;
-    shard.token = shard.token.next(EPOCH);
+    if !zoo::is("grant-keeps-token") || shard.token.0 == 0 {
+        shard.token = shard.token.next(EPOCH);
+    }
     shard.attempt += 1;
     shard.used += 1;
     shard.takeovers += u32::from(row.last_end == Some(AttemptEnd::Lost));
@@ -227,7 +230,8 @@ pub(super) fn list_overdue(
         if shard.state != ShardState::Running || run.terms.pool != *pool {
             continue;
         }
-        let session_over = state.session_over(session, now);
+        let early = SignedDuration::from_secs(if zoo::is("reap-early") { 9 } else { 0 });
+        let session_over = state.session_over(session, now + early);
         let timed_out = shard
             .timeout_at
             .is_some_and(|at| at.checked_add(grace).is_ok_and(|end| end <= now));
@@ -258,9 +262,10 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<Reap
         }
         let holds = tx.state.shards.get(&reap.key).is_some_and(|row| {
             let shard = &row.shard;
+            let early = SignedDuration::from_secs(if zoo::is("reap-early") { 9 } else { 0 });
             let over = shard
                 .session
-                .is_none_or(|s| tx.state.session_over(s, tx.now));
+                .is_none_or(|s| tx.state.session_over(s, tx.now + early));
             shard.state == ShardState::Running
                 && shard.token == reap.token
                 && (over || !reap.only_if_session_over)
@@ -274,7 +279,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<Reap
             digest: String::new(),
             progress: None,
             failure: Some(reap.failure),
-            raise_token: true,
+            raise_token: !zoo::is("reap-keeps-token"),
             expand: None,
         };
         verdicts.push(ReapVerdict::Reaped(shards::end_attempt(

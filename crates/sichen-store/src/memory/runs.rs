@@ -8,13 +8,19 @@ use sichen_core::lifecycle::run::{Counters, settle};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{Checkpoint, DutyKey, PARTITIONS, Progress, Run, Shard, partition_of};
 use sichen_core::port::{CreateVerdict, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter};
+use sichen_core::zoo;
 
 use super::state::{Happened, ShardRow, State, Tx};
 use super::{capped, leases};
 
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
     let key = (new.job, new.occasion.key());
-    if let Some(id) = tx.state.occasions.get(&key) {
+    if let Some(id) = tx
+        .state
+        .occasions
+        .get(&key)
+        .filter(|_| !zoo::is("occasion-not-unique"))
+    {
         let same = tx
             .state
             .runs
@@ -193,7 +199,9 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     run.ended_at = Some(now);
     run.ver += 1;
     let (ver, job, c) = (run.ver, run.job, run.counters);
-    count_active(tx.state, job, -1);
+    if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
+        count_active(tx.state, job, -1);
+    }
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
         "counts_match": counts_match,
@@ -290,6 +298,9 @@ pub(super) fn stop_waiting(tx: &mut Tx<'_>, id: RunId, cause: StopCause) {
         if let Some(run) = tx.state.runs.get_mut(&id) {
             run.counters.open -= 1;
             run.counters.cancelled += 1;
+        }
+        if zoo::is("stop-without-event") {
+            continue;
         }
         let happened = Happened {
             cause: cause.word(),

@@ -6,6 +6,7 @@ use sichen_core::ids::SessionId;
 use sichen_core::lease::has_expired;
 use sichen_core::model::{DutyKey, Session};
 use sichen_core::port::{Fence, Register, Registered, RenewVerdict};
+use sichen_core::zoo;
 
 use super::state::{Happened, State, Tx};
 
@@ -21,7 +22,11 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
     let mut name_taken_by = None;
     for old in live {
         let same_worker = old.worker.uid == r.worker.uid;
-        if same_worker && old.worker.boot_id == r.worker.boot_id && r.old_trees_dead {
+        if same_worker
+            && !zoo::is("no-incarnation")
+            && old.worker.boot_id == r.worker.boot_id
+            && r.old_trees_dead
+        {
             end_now(tx, old.id, "superseded");
             superseded.push(old.id);
         } else if !same_worker
@@ -29,6 +34,17 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
             && !has_expired(old.expires_at, tx.now)
         {
             name_taken_by = Some(old.id);
+        }
+    }
+    if zoo::is("no-incarnation") {
+        let same = |s: &&Session| s.ended.is_none() && s.worker.uid == r.worker.uid;
+        if let Some(old) = tx.state.sessions.values().find(same) {
+            return Registered {
+                session: old.id,
+                expires_at: old.expires_at,
+                superseded: Vec::new(),
+                name_taken_by: None,
+            };
         }
     }
     let id = SessionId(tx.state.next_id());
@@ -111,6 +127,9 @@ fn end_now(tx: &mut Tx<'_>, id: SessionId, cause: &str) {
     session.ended = Some((now, cause.to_owned()));
     session.ver += 1;
     let ver = session.ver;
+    if zoo::is("session-ends-silently") {
+        return;
+    }
     let happened = Happened {
         cause,
         ..Happened::new(Kind::SessionEnded, "live", "ended")
