@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    cancel, completions, describe, dev, documents, due, events, fence, get, jobs, next, run, runs,
+    cancel, completions, demo, describe, dev, documents, due, events, fence, get, jobs, next, run, runs,
     server, shards, verify, worker,
 };
 use crate::failure::{Exit, Failure};
@@ -36,6 +36,9 @@ pub struct Cli {
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Demo(demo::Args),
+    #[command(hide = true)]
+    DemoWorker(crate::demo::worker::Args),
     Dev(dev::Dev),
     Server(server::Server),
     Worker(worker::Worker),
@@ -105,6 +108,8 @@ fn report(failure: &Failure) -> ExitCode {
 
 async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Demo(args) => Ok(demo::run(args).await?),
+        Command::DemoWorker(args) => Ok(demo::run_worker(args).await?),
         Command::Dev(args) => dev::run(args).await,
         Command::Server(args) => server::run(args).await,
         Command::Worker(args) => worker::run(args).await,
@@ -144,7 +149,7 @@ fn local(
 fn log_to_stderr(command: &Command) {
     let serves = matches!(
         command,
-        Command::Dev(_) | Command::Server(_) | Command::Worker(_)
+        Command::Dev(_) | Command::DemoWorker(_) | Command::Server(_) | Command::Worker(_)
     );
     let default = if serves { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("SICHEN_LOG").unwrap_or_else(|_| EnvFilter::new(default));

@@ -2,6 +2,7 @@
 
 pub mod cancel;
 pub mod completions;
+pub mod demo;
 pub mod describe;
 pub mod dev;
 pub mod documents;

@@ -1,11 +1,320 @@
 //! The demo: a real settlement on real processes, with one worker killed and one frozen.
 //!
+//! # Invariants
+//! - The demo is a user of the product: it starts the same binary, applies a document that a user
+//!   would write, and judges by the business data alone.
+//! - It succeeds only if everything that it claims was seen to hold.
+//!
+//! # Code map
+//! - business: `ledger`, `csv_input`, `settle`, `verify`; the worker's program: `worker`
+//! - staging: `crew` (processes), `director`, `chaos`, `screen`; outcome: `facts`, `report`
+//!
 //! # Not here
-//! Anything that the product itself needs: the demo is a user of it.
+//! Anything that the product itself needs.
 
+mod chaos;
+mod crew;
 pub mod csv_input;
+mod director;
+mod facts;
 pub mod ledger;
+mod protocol;
+mod report;
+mod screen;
 pub mod settle;
 #[cfg(test)]
 mod tests;
 pub mod verify;
+pub mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use rusqlite::{Connection, OptionalExtension};
+use sichen_check::{Options, Sight, check_dump};
+use sichen_core::port::Store;
+use sichen_server::rest::wire;
+use sichen_store::clock::SystemClock;
+use sichen_store::sqlite::SqliteStore;
+
+use crate::client::{self, Client};
+use crate::clock;
+use chaos::Chaos;
+use crew::{Crew, Hire};
+use csv_input::{Loaded, OnBadRow};
+use director::{Director, Order, Stopwatch};
+use report::{Found, History, Report};
+use screen::Screen;
+use settle::Zoo;
+
+/// The job, as a user would write it.
+const DOCUMENT: &str = include_str!("../../../../examples/daily-settlement.yaml");
+/// The example's zone, in which its planned instants are midnights.
+const ZONE: &str = "Asia/Shanghai";
+/// Fewer entries leave no time to do damage.
+const FEWEST_FOR_CHAOS: u64 = 2_000;
+/// How long the damaged run should take, so that it can be watched.
+const SHOW_MS: u64 = 6_000;
+
+/// See a settlement survive a killed and a frozen worker, and prove its totals.
+///
+/// Starts a server and three workers as processes of their own, settles a ledger in 12 shards,
+/// kills one worker and freezes another in the middle of a batch, and verifies the totals against
+/// the input alone. Needs nothing but this program. Exit code 0 only if everything holds.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Entries of the generated ledger.
+    #[arg(long, default_value_t = 200_000, conflicts_with = "input")]
+    pub entries: u64,
+    /// Settle your own ledger: CSV with the columns id,account,amount_minor,occurred_at.
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// What to do with a row of --input that can't be loaded.
+    #[arg(long, value_enum, default_value_t)]
+    pub on_bad_row: OnBadRow,
+    /// Leave the workers alone.
+    #[arg(long)]
+    pub no_chaos: bool,
+    /// Keep all files here: the ledger, the server's data, logs, what each worker did.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Make a deliberate mistake, which the verification must find.
+    #[arg(long, value_enum)]
+    pub zoo: Option<Zoo>,
+}
+
+/// Runs the demo. An error is a demo that could not be brought to its end.
+pub async fn run(args: &Args) -> anyhow::Result<Report> {
+    let took = Stopwatch::start();
+    let home = Home::open(args.keep.as_deref())?;
+    let screen = Screen::new(args.json);
+    let path = home.path().join("business.db");
+    let ledger = ledger::open(&path)?;
+    ledger::create(&ledger)?;
+    let input = fill(args, &ledger, &screen)?;
+    let (entries, _) = ledger::extent(&ledger)?;
+    anyhow::ensure!(
+        args.no_chaos || entries >= FEWEST_FOR_CHAOS,
+        "{entries} entries are settled before any damage can be done: use at least \
+         {FEWEST_FOR_CHAOS}, or --no-chaos"
+    );
+    let facts = tokio::select! {
+        staged = stage(args, home.path(), &path, entries, screen) => staged?,
+        // Dropping the stage kills its processes.
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+    };
+    let history = judge_history(&home.path().join("server"), args.no_chaos).await?;
+    let business = verify::verify(&ledger)?;
+    let late_marks = marks(&ledger, &facts.late_entries)?;
+    let checks = report::checks(&Found {
+        facts: &facts,
+        business: &business,
+        history: &history,
+        late_marks: &late_marks,
+        chaos: !args.no_chaos,
+    });
+    Ok(Report {
+        ok: business.ok() && checks.iter().all(|check| check.ok),
+        zoo: args.zoo.map(report::zoo_name),
+        checks,
+        facts,
+        business,
+        history,
+        input,
+        took_ms: took.milliseconds(),
+        kept: args.keep.clone(),
+    })
+}
+
+/// The play itself: two runs on real processes. Everything has ended when it returns.
+async fn stage(
+    args: &Args,
+    home: &Path,
+    ledger: &Path,
+    entries: u64,
+    screen: Screen,
+) -> anyhow::Result<facts::Facts> {
+    let mut crew = Crew::start_server(home).await?;
+    let client = Client::new(&client::Connection {
+        server: crew.address.clone(),
+        token_file: Some(crew.server_data().join(sichen_server::auth::TOKEN_FILE)),
+    })
+    .map_err(|failure| anyhow!("{}", failure.text))?;
+    let hire = Hire {
+        ledger: ledger.to_owned(),
+        zoo: args.zoo,
+    };
+    let told = crew.start_workers(&hire)?;
+    let crewmen = crew
+        .workers
+        .iter()
+        .map(|one| format!("{} (pid {})", one.name, one.pid));
+    screen.event(&format!(
+        "server {} and {}",
+        crew.address,
+        crewmen.collect::<Vec<_>>().join(", ")
+    ));
+    let connection = ledger::open(ledger)?;
+    let mut director = Director::new(crew, told, client, connection, screen);
+    director.apply(DOCUMENT).await?;
+    let [first, second] = orders(entries, args.no_chaos)?;
+    let mut chaos = Some(Chaos::new(args.no_chaos));
+    director.see_through(&first, &mut chaos).await?;
+    if let Some(mut chaos) = chaos {
+        chaos.finish(&mut director)?;
+    }
+    director.see_through(&second, &mut None).await?;
+    let facts = std::mem::take(&mut director.facts);
+    director.crew.dismiss().await?;
+    Ok(facts)
+}
+
+/// The runs of the last two midnights.
+fn orders(entries: u64, gentle: bool) -> anyhow::Result<[Order; 2]> {
+    let today = clock::now().in_tz(ZONE)?.start_of_day()?;
+    let yesterday = today.yesterday()?;
+    let before = yesterday.yesterday()?;
+    let text =
+        |midnight: &jiff::ZonedDateTime| midnight.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+    let batch = if gentle {
+        settle::BATCH
+    } else {
+        batch_for(entries)
+    };
+    let batches = (entries / u64::from(batch)).max(1);
+    // Two shards at once on each worker.
+    let pace = (SHOW_MS * 2 * crew::WORKERS as u64 / batches).min(250);
+    let length = Duration::from_secs(90 + entries / 2_000);
+    Ok([
+        Order {
+            title: "settling",
+            planned_at: text(&yesterday),
+            period: wire::Period {
+                start: text(&before),
+                end: text(&yesterday),
+            },
+            batch,
+            pace_ms: if gentle { 0 } else { pace },
+            limit: length,
+        },
+        Order {
+            title: "the next run",
+            planned_at: text(&today),
+            period: wire::Period {
+                start: text(&yesterday),
+                end: text(&today),
+            },
+            batch: settle::BATCH,
+            pace_ms: 0,
+            limit: length,
+        },
+    ])
+}
+
+/// About 400 batches in all, however small the ledger.
+fn batch_for(entries: u64) -> u32 {
+    u32::try_from(entries / 400)
+        .unwrap_or(settle::BATCH)
+        .clamp(1, settle::BATCH)
+}
+
+/// Fills the ledger with what was asked for.
+fn fill(args: &Args, ledger: &Connection, screen: &Screen) -> anyhow::Result<Option<Loaded>> {
+    let mut shown = 0;
+    let mut progress = |entries: u64| {
+        if entries / 1_000_000 > shown {
+            shown = entries / 1_000_000;
+            screen.event(&format!("{entries} entries loaded"));
+        }
+    };
+    let Some(path) = &args.input else {
+        ledger::generate(ledger, args.entries, &mut progress)?;
+        screen.event(&format!(
+            "generated {} entries over {} accounts",
+            args.entries,
+            ledger::ACCOUNTS
+        ));
+        return Ok(None);
+    };
+    let file =
+        std::fs::File::open(path).with_context(|| format!("can't open {}", path.display()))?;
+    let loaded = csv_input::load(ledger, file, args.on_bad_row, &mut progress)
+        .with_context(|| path.display().to_string())?;
+    screen.event(&format!(
+        "loaded {} entries from {}, {} bad rows skipped",
+        loaded.entries,
+        path.display(),
+        loaded.skipped
+    ));
+    Ok(Some(loaded))
+}
+
+/// Which run's mark each of the entries carries.
+fn marks(ledger: &Connection, ids: &[i64]) -> anyhow::Result<Vec<(i64, Option<String>)>> {
+    ids.iter()
+        .map(|id| {
+            let mark = ledger
+                .query_row(
+                    "SELECT settled_run FROM ledger WHERE id = ?1",
+                    [id],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            Ok((*id, mark.flatten()))
+        })
+        .collect()
+}
+
+/// Gives the stopped server's whole history to the checker.
+async fn judge_history(data: &Path, gentle: bool) -> anyhow::Result<History> {
+    let store = SqliteStore::open(data, Arc::new(SystemClock))?;
+    let dump = store.dump().await?;
+    let damage = u64::from(!gentle);
+    let options = Options {
+        seq_is_commit_order: true,
+        quiescent: true,
+        minimums: vec![
+            (Sight::RunSettled, 2),
+            (Sight::Granted, 2),
+            (Sight::Takeover, damage),
+            (Sight::Lost, damage),
+        ],
+        ..Options::default()
+    };
+    Ok(History::of(&check_dump(&dump, options, &[])))
+}
+
+/// Where the demo's files are: kept where the user says, or gone at the end.
+enum Home {
+    Kept(PathBuf),
+    Passing(tempfile::TempDir),
+}
+
+impl Home {
+    fn open(keep: Option<&Path>) -> anyhow::Result<Home> {
+        let Some(dir) = keep else {
+            let dir = tempfile::Builder::new().prefix("sichen-demo-").tempdir()?;
+            return Ok(Home::Passing(dir));
+        };
+        let shown = dir.display();
+        std::fs::create_dir_all(dir).with_context(|| format!("can't make {shown}"))?;
+        let mut files = std::fs::read_dir(dir).with_context(|| format!("can't read {shown}"))?;
+        anyhow::ensure!(
+            files.next().is_none(),
+            "{shown} is not empty: --keep wants a new place"
+        );
+        Ok(Home::Kept(dir.to_owned()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Home::Kept(dir) => dir,
+            Home::Passing(dir) => dir.path(),
+        }
+    }
+}

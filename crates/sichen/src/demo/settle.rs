@@ -162,3 +162,19 @@ fn save_unchecked(conn: &Connection, fence: &Fence, checkpoint: i64) -> Result<(
     )?;
     Ok(())
 }
+
+/// Entries of `from..=upper` that `run` has settled, and those that nobody has.
+pub fn count(conn: &Connection, from: i64, upper: i64, run: &str) -> rusqlite::Result<(u64, u64)> {
+    conn.query_row(
+        "SELECT count(*) FILTER (WHERE settled_run = ?3),
+                count(*) FILTER (WHERE settled_run IS NULL)
+           FROM ledger WHERE id BETWEEN ?1 AND ?2",
+        params![from, upper, run],
+        |row| {
+            Ok((
+                row.get::<_, i64>(0)?.unsigned_abs(),
+                row.get::<_, i64>(1)?.unsigned_abs(),
+            ))
+        },
+    )
+}

@@ -9,4 +9,5 @@
     reason = "real processes and streams need real time and tasks of their own"
 )]
 
+mod demo;
 mod session;

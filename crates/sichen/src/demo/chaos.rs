@@ -1,0 +1,311 @@
+//! The plan of the damage: one worker killed, one frozen in the middle of a batch, entries that
+//! come late.
+//!
+//! # Invariants
+//! - The kill hits a worker whose business checkpoint is ahead of what Sichen shows of it.
+//! - The freeze lasts until the takeover has opened the fence, so the frozen worker's own commit
+//!   comes after it.
+//!
+//! # Not here
+//! Judging what came of it (`verify`, `report`).
+
+use nix::sys::signal::Signal;
+
+use super::director::{Director, Seen, Stopwatch, View, short};
+use super::facts::{Frozen, Killed};
+use super::ledger::{self, Entry};
+use super::protocol::{GO, HOLD, Line, Notice};
+
+/// When the damage begins.
+const BEGIN_PERCENT: u64 = 40;
+/// Entries beyond the run's bound that come while it is at work.
+const LATE_ENTRIES: i64 = 3;
+
+/// How far the plan has come.
+#[derive(Debug, Default)]
+pub struct Chaos {
+    /// Leave the workers alone; only late entries come.
+    gentle: bool,
+    killed: bool,
+    freeze: Freeze,
+    inserted: bool,
+}
+
+#[derive(Debug, Default)]
+enum Freeze {
+    #[default]
+    NotYet,
+    /// Told to hold its next batch.
+    Ordered {
+        pid: u32,
+    },
+    /// Stopped by SIGSTOP.
+    Stopped {
+        pid: u32,
+        since: Stopwatch,
+        frozen: Frozen,
+    },
+    /// Continued; its commit is awaited.
+    Thawed {
+        pid: u32,
+        shard: i32,
+        token: u64,
+    },
+    Done,
+}
+
+impl Chaos {
+    /// The whole plan, or, if `gentle`, late entries alone.
+    pub fn new(gentle: bool) -> Chaos {
+        Chaos {
+            gentle,
+            ..Chaos::default()
+        }
+    }
+
+    /// Whether a worker was continued and its commit has not been heard of.
+    pub fn awaits_commit(&self) -> bool {
+        matches!(self.freeze, Freeze::Thawed { .. })
+    }
+
+    /// Looks at the whole picture.
+    pub async fn on_tick(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
+        if view.percent() >= BEGIN_PERCENT && !self.gentle {
+            if matches!(self.freeze, Freeze::NotYet) {
+                self.order_hold(director, view).await?;
+            }
+            if !self.killed {
+                self.kill(director, view).await?;
+            }
+        }
+        if !self.inserted && view.percent() >= BEGIN_PERCENT / 2 {
+            self.insert_late(director, view)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at one notice.
+    pub async fn on_notice(
+        &mut self,
+        director: &mut Director,
+        view: &View,
+        line: &Line,
+    ) -> anyhow::Result<()> {
+        if line.run != view.key {
+            return Ok(());
+        }
+        match (&mut self.freeze, &line.notice) {
+            (Freeze::Ordered { pid }, Notice::Holding { last_id, entries }) if line.pid == *pid => {
+                let Some(worker) = director.crew.by_pid(line.pid) else {
+                    return Ok(());
+                };
+                worker.signal(Signal::SIGSTOP)?;
+                director.screen.event(&format!(
+                    "SIGSTOP   {} (pid {}), shard {}, token {}: it has read {entries} entries up to \
+                     id {last_id} and not committed them",
+                    line.worker, line.pid, line.shard, short(line.token),
+                ));
+                let frozen = Frozen {
+                    worker: line.worker.clone(),
+                    pid: line.pid,
+                    shard: line.shard,
+                    token: line.token,
+                    last_id: *last_id,
+                    frozen_ms: 0,
+                    taken_over_by: 0,
+                    committed_late: false,
+                };
+                self.freeze = Freeze::Stopped {
+                    pid: line.pid,
+                    since: Stopwatch::start(),
+                    frozen,
+                };
+            }
+            (Freeze::Stopped { pid, since, frozen }, Notice::Opened { .. })
+                if line.shard == frozen.shard && line.token > frozen.token =>
+            {
+                let pid = *pid;
+                frozen.taken_over_by = line.token;
+                frozen.frozen_ms = since.milliseconds();
+                let Some(worker) = director.crew.by_pid(pid) else {
+                    return Ok(());
+                };
+                worker.order(GO).await?;
+                worker.signal(Signal::SIGCONT)?;
+                director.screen.event(&format!(
+                    "SIGCONT   {} (pid {pid}) after {:.1} s: it now commits what it read",
+                    frozen.worker,
+                    frozen.frozen_ms as f64 / 1000.0,
+                ));
+                let (shard, token) = (frozen.shard, frozen.token);
+                director.facts.frozen = Some(frozen.clone());
+                self.freeze = Freeze::Thawed { pid, shard, token };
+            }
+            (Freeze::Thawed { pid, shard, token }, notice)
+                if (line.pid, line.shard, line.token) == (*pid, *shard, *token) =>
+            {
+                if matches!(notice, Notice::Committed { .. })
+                    && let Some(frozen) = &mut director.facts.frozen
+                {
+                    frozen.committed_late = true;
+                    director.screen.event(&format!(
+                        "ACCEPTED  {} (pid {pid}), shard {shard}, token {}: a stale write went through",
+                        line.worker, short(*token),
+                    ));
+                }
+                if matches!(notice, Notice::Committed { .. } | Notice::Refused { .. }) {
+                    self.freeze = Freeze::Done;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells a worker that is at work to hold its next batch.
+    async fn order_hold(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
+        // One with much left to do, so that it certainly reads another batch.
+        let busy = view
+            .shards
+            .values()
+            .filter(|shard| shard.state == "running" && shard.pid != 0);
+        let Some(shard) = busy.max_by_key(|shard| shard.entries.saturating_sub(shard.done)) else {
+            return Ok(());
+        };
+        let pid = shard.pid;
+        if let Some(worker) = director.crew.by_pid(pid).filter(|worker| worker.alive) {
+            worker.order(HOLD).await?;
+            self.freeze = Freeze::Ordered { pid };
+        }
+        Ok(())
+    }
+
+    /// Kills a worker that has committed more than Sichen has been shown.
+    async fn kill(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
+        let spared = match &self.freeze {
+            Freeze::Ordered { pid } | Freeze::Stopped { pid, .. } | Freeze::Thawed { pid, .. } => {
+                *pid
+            }
+            Freeze::NotYet | Freeze::Done => return Ok(()),
+        };
+        let ahead = view.shards.iter().filter(|(_, shard)| {
+            shard.state == "running"
+                && shard.pid != 0
+                && shard.pid != spared
+                && shard.checkpoint > shard.display
+                && shard.done < shard.entries
+        });
+        let lag = |shard: &Seen| {
+            let shown = shard.display.unwrap_or(shard.from);
+            shard.checkpoint.unwrap_or(shown).saturating_sub(shown)
+        };
+        let Some((no, shard)) = ahead.max_by_key(|(_, shard)| lag(shard)) else {
+            return Ok(());
+        };
+        let Some(worker) = director
+            .crew
+            .by_pid(shard.pid)
+            .filter(|worker| worker.alive)
+        else {
+            return Ok(());
+        };
+        worker.kill().await?;
+        self.killed = true;
+        let killed = Killed {
+            worker: shard.worker.clone(),
+            pid: shard.pid,
+            shard: *no,
+            checkpoint: shard.checkpoint,
+            display: shard.display,
+        };
+        director.screen.event(&format!(
+            "SIGKILL   {} (pid {}) at {} %: shard {no} has committed up to id {}, Sichen's copy says {}",
+            killed.worker,
+            killed.pid,
+            view.percent(),
+            shard.checkpoint.unwrap_or_default(),
+            shard.display.map_or_else(|| "nothing yet".to_owned(), |id| id.to_string()),
+        ));
+        director.facts.killed = Some(killed);
+        Ok(())
+    }
+
+    /// Lets entries come in: some beyond the run's bound, and one whose id the run has passed.
+    fn insert_late(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
+        let lowest = view
+            .shards
+            .values()
+            .map(|shard| shard.from)
+            .min()
+            .unwrap_or(1);
+        let highest = view
+            .shards
+            .values()
+            .map(|shard| shard.upper)
+            .max()
+            .unwrap_or(1);
+        let gap = ledger::free_id(&director.ledger, lowest)?;
+        let passed = view.shards.values().any(|shard| {
+            (shard.from..=shard.upper).contains(&gap) && shard.checkpoint >= Some(gap)
+        });
+        // Without a gap that the run has passed, an id below all others.
+        let low = if passed { gap } else { lowest - 1 };
+        if !passed && gap <= highest && view.percent() < 90 {
+            return Ok(());
+        }
+        self.late(director, low, highest, "during the run")
+    }
+
+    /// Inserts what has not come yet, whatever the run's state.
+    pub fn finish(&mut self, director: &mut Director) -> anyhow::Result<()> {
+        if self.inserted {
+            return Ok(());
+        }
+        let (_, extremes) = ledger::extent(&director.ledger)?;
+        let (lowest, highest) = extremes.unwrap_or((1, 1));
+        self.late(
+            director,
+            lowest - 1,
+            highest,
+            "after the run, which was quick,",
+        )
+    }
+
+    fn late(
+        &mut self,
+        director: &mut Director,
+        low: i64,
+        highest: i64,
+        when: &str,
+    ) -> anyhow::Result<()> {
+        let tx = director.ledger.unchecked_transaction()?;
+        let ids = (1..=LATE_ENTRIES).filter_map(|n| highest.checked_add(n));
+        let ids = ids
+            .filter(|id| *id < i64::MAX)
+            .chain([low])
+            .collect::<Vec<_>>();
+        for id in &ids {
+            let entry = Entry {
+                id: *id,
+                account: "acct-0007".to_owned(),
+                amount_minor: 77_700 + *id % 100,
+                occurred_at: jiff::Timestamp::UNIX_EPOCH,
+            };
+            anyhow::ensure!(
+                ledger::insert(&tx, &entry)?,
+                "id {id} was free a moment ago"
+            );
+        }
+        tx.commit()?;
+        director.screen.event(&format!(
+            "entries   {} more arrive {when}: {} beyond its bound, and id {low}, which it has passed \
+             already",
+            ids.len(),
+            ids.len() - 1,
+        ));
+        director.facts.late_low_id = Some(low);
+        director.facts.late_entries = ids;
+        self.inserted = true;
+        Ok(())
+    }
+}
