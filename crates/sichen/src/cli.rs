@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    cancel, completions, demo, describe, dev, documents, due, events, fence, get, jobs, next, run, runs,
-    server, shards, verify, worker,
+    cancel, completions, demo, describe, dev, documents, due, events, fence, get, jobs, next, run,
+    runs, server, shards, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;

@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 use sichen_core::lease::Rhythm;
 
 use super::run::length;
+use super::worker::stdin_end;
 use crate::data_dir;
 use crate::failure::Failure;
 use crate::output;
@@ -20,6 +21,9 @@ use crate::serve::{self, Node};
 pub struct Server {
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Stop when the standard input ends: when the process that started it is gone.
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
 }
 
 /// What a node is told about itself.
@@ -79,6 +83,17 @@ pub async fn run(args: Server) -> Result<ExitCode, Failure> {
     let stop = serve::stop_signal()?;
     let server = serve::open(&node).await?;
     output::print(&format!("ready {}\n", server.url()))?;
+    if !args.until_stdin_ends {
+        server.run(stop).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let starter_gone = stdin_end()?;
+    let stop = async {
+        tokio::select! {
+            () = stop => {}
+            _ = starter_gone => {}
+        }
+    };
     server.run(stop).await?;
     Ok(ExitCode::SUCCESS)
 }

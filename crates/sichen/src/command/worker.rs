@@ -149,7 +149,7 @@ fn millis(length: Duration) -> u64 {
 
 /// Resolves when the standard input ends. A thread of its own, because a read that waits can't be
 /// called off.
-fn stdin_end() -> Result<tokio::sync::oneshot::Receiver<()>, Failure> {
+pub(super) fn stdin_end() -> Result<tokio::sync::oneshot::Receiver<()>, Failure> {
     let (ended, seen) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("stdin-end".into())

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - Every process is a direct child, signalled by its pid while it is not yet waited for, and
-//!   gone when the [`Crew`] is dropped.
+//!   gone when the [`Crew`] is dropped, or by themselves when this process is killed.
 //!
 //! # Not here
 //! When to kill or freeze one (`director`).
@@ -71,7 +71,9 @@ impl Crew {
             .arg(&data)
             .args(["--listen", "127.0.0.1:0"])
             .args(["--beat", BEAT, "--session-ttl", SESSION])
-            .stdin(Stdio::null())
+            // Its stdin ends with this process, however that ends; so do the workers'.
+            .arg("--until-stdin-ends")
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
@@ -119,7 +121,10 @@ impl Crew {
                 .arg("--data-dir")
                 .arg(self.dir.join(&name))
                 .arg("--join-token-file")
-                .arg(self.server_data().join(sichen_server::auth::JOIN_TOKEN_FILE))
+                .arg(
+                    self.server_data()
+                        .join(sichen_server::auth::JOIN_TOKEN_FILE),
+                )
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(log);

@@ -44,13 +44,21 @@ fn the_printed_sql_makes_a_database_that_refuses() {
 fn a_database_without_the_kit_or_with_a_weakened_one_fails_the_check() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("business.db");
-    rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (n)").unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (n)")
+        .unwrap();
     let checked = fence(&["check", path.to_str().unwrap()]);
     assert_eq!(checked.status.code(), Some(1));
-    assert!(shown(&checked).contains("FAIL  table sichen_fence"), "{}", shown(&checked));
+    assert!(
+        shown(&checked).contains("FAIL  table sichen_fence"),
+        "{}",
+        shown(&checked)
+    );
     install(&path);
     let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute_batch("DROP TRIGGER sichen_fence_guard").unwrap();
+    conn.execute_batch("DROP TRIGGER sichen_fence_guard")
+        .unwrap();
     let checked = fence(&["check", path.to_str().unwrap()]);
     assert_eq!(checked.status.code(), Some(1), "{}", shown(&checked));
 }
@@ -59,12 +67,22 @@ fn a_database_without_the_kit_or_with_a_weakened_one_fails_the_check() {
 fn what_is_no_database_is_said_and_never_made() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("no-such.db");
-    assert!(!fence(&["check", missing.to_str().unwrap()]).status.success());
+    assert!(
+        !fence(&["check", missing.to_str().unwrap()])
+            .status
+            .success()
+    );
     assert!(!missing.exists());
     let other = fence(&["check", "oracle://h/db"]);
     assert!(!other.status.success());
-    assert!(String::from_utf8_lossy(&other.stderr).contains("use postgres://"), "{other:?}");
-    assert_eq!(fence(&["sql", "--dialect", "oracle"]).status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&other.stderr).contains("use postgres://"),
+        "{other:?}"
+    );
+    assert_eq!(
+        fence(&["sql", "--dialect", "oracle"]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]
@@ -75,6 +93,9 @@ fn every_dialect_is_printed_whole() {
         ("mysql", "sichen_dedupe_hit"),
     ] {
         let sql = fence(&["sql", "--dialect", dialect]);
-        assert!(sql.status.success() && shown(&sql).contains(last), "{dialect}");
+        assert!(
+            sql.status.success() && shown(&sql).contains(last),
+            "{dialect}"
+        );
     }
 }

@@ -10,4 +10,5 @@
 )]
 
 mod demo;
+mod fence;
 mod session;
