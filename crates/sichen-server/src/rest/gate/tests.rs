@@ -57,7 +57,6 @@ impl Gated {
     }
 }
 
-#[expect(clippy::unused_async, reason = "handlers are async")]
 async fn broken() -> &'static str {
     panic!("broken on purpose")
 }
