@@ -10,7 +10,7 @@
 //! - A use case that fails is rolled back alone; its neighbours are committed.
 //! - A call needs no runtime. On disk its answer comes from a thread; in memory it is ready at the
 //!   first poll.
-//! - One process has the data directory ([`directory`]).
+//! - One process at a time has the data directory.
 //!
 //! # Repeated operations
 //! A repeated [`Op`] is recorded once and its answer is not kept. What it did before stands guarded

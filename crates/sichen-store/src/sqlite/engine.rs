@@ -31,6 +31,9 @@ use crate::clock::{Clock, Mark};
 const MAX_WAITING: usize = 1_024;
 /// Calls that share one commit; more go into the next.
 const MAX_GROUP: usize = 128;
+/// Pages that a connection keeps in memory, in KiB; together below 40 MiB.
+const WRITER_CACHE: i64 = 16_384;
+const READER_CACHE: i64 = 4_096;
 /// Reader threads.
 const READERS: usize = 4;
 /// Statements each connection keeps prepared; above their number.
@@ -90,7 +93,7 @@ impl Engine {
     pub fn on_disk(dir: &Path, clock: Arc<dyn Clock>) -> Result<Self> {
         check_version()?;
         let dir = Arc::new(DataDirectory::take(dir)?);
-        let mut conn = connect(&dir)?;
+        let mut conn = connect(&dir, WRITER_CACHE)?;
         migrate(&mut conn)?;
         let (writer, mark) = Writer::new(conn, Arc::clone(&clock))?;
         let (writes, queue) = sync_channel(MAX_WAITING);
@@ -102,7 +105,7 @@ impl Engine {
         let (reads, queue) = sync_channel::<Look>(MAX_WAITING);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
-            let conn = connect(&dir)?;
+            let conn = connect(&dir, READER_CACHE)?;
             conn.pragma_update(None, "query_only", true)
                 .map_err(fault)?;
             let (queue, held) = (Arc::clone(&queue), Arc::clone(&dir));
@@ -311,7 +314,7 @@ fn check_version() -> Result<()> {
     Ok(())
 }
 
-fn connect(dir: &DataDirectory) -> Result<Connection> {
+fn connect(dir: &DataDirectory, cache_kib: i64) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -332,8 +335,8 @@ fn connect(dir: &DataDirectory) -> Result<Connection> {
         ("wal_autocheckpoint", 1_000), // pages
         ("journal_size_limit", 67_108_864),
         ("mmap_size", 0),
-        ("cache_size", -16_384), // KiB
-        ("temp_store", 2),       // memory
+        ("cache_size", -cache_kib),
+        ("temp_store", 2), // memory
     ] {
         conn.pragma_update(None, pragma, value).map_err(fault)?;
     }

@@ -88,6 +88,7 @@ fn calls_that_are_waiting_share_commits_and_all_are_answered() {
         let run = b.new_run(job, &format!("key {n}"), vec![Descriptor::Whole]);
         b.store.create_runs(b.op(), vec![], vec![run])
     });
+    let before = commits(dir.path());
     for answer in block_on(join_all(calls)) {
         let verdicts = answer.expect("written");
         assert!(
@@ -95,6 +96,8 @@ fn calls_that_are_waiting_share_commits_and_all_are_answered() {
             "{verdicts:?}"
         );
     }
+    let made = commits(dir.path()) - before;
+    assert!(made < 300, "600 calls took {made} commits");
     let runs = wait(b.store.list_runs(
         Default::default(),
         Page {
@@ -104,6 +107,15 @@ fn calls_that_are_waiting_share_commits_and_all_are_answered() {
     ));
     assert_eq!(runs.len(), 600);
     fold::check(&b.dump());
+}
+
+/// Commits in the write-ahead log: its frames that say how large the database is from then on.
+fn commits(dir: &Path) -> usize {
+    const HEADER: usize = 32;
+    const FRAME: usize = 24 + 4_096;
+    let log = std::fs::read(dir.join("sichen.db-wal")).unwrap();
+    let frames = log[HEADER..].chunks_exact(FRAME);
+    frames.filter(|frame| frame[4..8] != [0; 4]).count()
 }
 
 #[test]
