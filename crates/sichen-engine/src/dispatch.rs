@@ -7,11 +7,12 @@
 //! # Not here
 //! The plan (`sichen_core::dispatch`), taking leases back ([`crate::reap`]).
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun, plan};
+use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{DutyKey, Run};
@@ -35,6 +36,9 @@ pub struct Dispatcher {
     coordinator: Arc<Coordinator>,
     documents: Arc<Documents>,
     courier: Arc<dyn Courier>,
+    /// Sessions whose worker can't take work just now, as its last beat said. A hint: such a
+    /// worker rejects what it is granted, and the shard comes back unharmed.
+    unable: Mutex<BTreeSet<SessionId>>,
 }
 
 impl std::fmt::Debug for Dispatcher {
@@ -68,6 +72,17 @@ impl Dispatcher {
             coordinator,
             documents,
             courier,
+            unable: Mutex::default(),
+        }
+    }
+
+    /// Says whether the worker of `session` can take work.
+    pub fn set_able(&self, session: SessionId, able: bool) {
+        let mut unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
+        if able {
+            unable.remove(&session);
+        } else {
+            unable.insert(session);
         }
     }
 
@@ -97,8 +112,14 @@ impl Dispatcher {
     ) -> Result<(), Error> {
         let store = &*self.context.store;
         let sessions = store.list_sessions(Some(pool.clone())).await?;
+        let unable = self
+            .unable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let candidates: Vec<Candidate> = sessions
             .into_iter()
+            .filter(|(s, _)| !unable.contains(&s.id))
             .filter(|(s, held)| !s.draining && !has_expired(s.expires_at, now) && *held < s.slots)
             .map(|(s, held)| Candidate {
                 session: s.id,
@@ -112,7 +133,11 @@ impl Dispatcher {
             return Ok(());
         }
         let heads = self.ready_heads(pool, free).await?;
-        let runs: Vec<ReadyRun> = heads.iter().map(ready_run).collect();
+        let mut runs = Vec::with_capacity(heads.len());
+        for head in &heads {
+            let document = self.documents.get(store, head.job, head.revision).await?;
+            runs.push(ready_run(head, &document));
+        }
         let placements = plan(&runs, &candidates, MAX_BATCH);
         if placements.is_empty() {
             return Ok(());
@@ -264,11 +289,14 @@ async fn unknown_outcomes(
     Ok(unknown.split_off(excess))
 }
 
-fn ready_run(head: &ReadyHead) -> ReadyRun {
+fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
+    let plans = head.shards.first().is_some_and(|(key, _)| key.no.is_plan());
+    let source = document.data_source().filter(|_| plans);
     ReadyRun {
         run: head.run,
         priority: head.terms.priority,
-        handler: head.terms.handler.clone(),
+        // A plan step runs where its data source is.
+        handler: source.map_or_else(|| head.terms.handler.clone(), data_source_handler),
         room: head.terms.parallelism.saturating_sub(head.running),
         head: head
             .shards
@@ -279,4 +307,10 @@ fn ready_run(head: &ReadyHead) -> ReadyRun {
             })
             .collect(),
     }
+}
+
+/// The name under which a worker offers a data source among its handlers.
+#[must_use]
+pub fn data_source_handler(name: &str) -> String {
+    format!("data-source/{name}")
 }

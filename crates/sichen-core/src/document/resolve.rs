@@ -84,6 +84,18 @@ impl Document {
         self.spec.timeouts.attempt.map(|t| t.0)
     }
 
+    /// The data source that the plan step reads, if the layout has one.
+    #[must_use]
+    pub fn data_source(&self) -> Option<&str> {
+        match &self.spec.shards {
+            Some(ShardsSpec::Range(range)) => match &range.bounds {
+                BoundsSpec::Query(query) => Some(&query.data_source),
+                BoundsSpec::Literal(_) | BoundsSpec::Parameters(_) | BoundsSpec::Period => None,
+            },
+            Some(ShardsSpec::Count(_) | ShardsSpec::Items(_)) | None => None,
+        }
+    }
+
     /// The layout that the answer of the plan step's query gives.
     ///
     /// # Errors

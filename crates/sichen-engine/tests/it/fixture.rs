@@ -192,7 +192,7 @@ pub fn hello(name: &str, incarnation: &str, slots: u32) -> Hello {
         },
         pool: pool(),
         slots,
-        handlers: vec!["h".to_owned()],
+        handlers: vec!["h".to_owned(), "data-source/ledger".to_owned()],
         draining: false,
         resume: None,
         running: vec![],

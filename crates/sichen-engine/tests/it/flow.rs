@@ -222,3 +222,41 @@ fn a_count_that_must_match_fails_the_run() {
         (RunState::Failed, "done 9 of 10 expected")
     );
 }
+
+/// A plan step goes to a worker that has its data source, and to no other.
+#[test]
+fn a_plan_step_waits_for_a_worker_with_its_data_source() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let mut without = crate::fixture::hello("w1", "first", 9);
+    without.handlers = vec!["h".to_owned()];
+    let without = node.register(&cluster, without);
+    let query = json!({ "dataSource": "ledger", "sql": "select 1, 2" });
+    let range = json!({ "bounds": { "query": query }, "count": 4 });
+    let spec = json!({ "run": { "handler": "h" }, "shards": { "range": range } });
+    let job = cluster.apply("j", spec);
+    cluster.run(job, "k");
+    assert_eq!(node.dispatch(&cluster), 0);
+    let with = node.worker(&cluster, "w2", 1);
+    assert_eq!(node.dispatch(&cluster), 1);
+    assert_eq!(
+        (node.grants(without).len(), node.grants(with).len()),
+        (0, 1)
+    );
+}
+
+/// A worker that says it can't take work is passed over until it can.
+#[test]
+fn a_worker_that_can_take_nothing_is_offered_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 1);
+    let job = cluster.apply("j", json!({ "run": { "handler": "h" } }));
+    cluster.run(job, "k");
+    node.engine.dispatcher.set_able(session, false);
+    assert_eq!(node.dispatch(&cluster), 0);
+    node.engine.dispatcher.set_able(session, true);
+    assert_eq!(node.dispatch(&cluster), 1);
+}

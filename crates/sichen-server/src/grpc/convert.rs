@@ -1,5 +1,7 @@
 //! Between the wire's messages and the engine's values, by hand.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use sichen_core::document::{KeysSpec, ShardsSpec};
 use sichen_core::ids::{SessionId, ShardKey, Token};
@@ -10,6 +12,7 @@ use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity, run_key}
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
 use sichen_engine::courier::{StopReason, ToWorker};
+use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
 use sichen_engine::work::Work;
 use sichen_proto::v1;
@@ -107,14 +110,26 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
         },
         pool: name("pool", &hello.pool)?,
         slots: hello.slots,
-        handlers: hello.handlers,
-        draining: hello.draining || hello.degraded,
+        handlers: handlers(hello.handlers, &hello.labels),
+        draining: hello.draining,
         resume: hello.resume_session.map(SessionId),
         running: hello.running.iter().filter_map(held).collect(),
         highest_grant_seen: hello.highest_grant_seen,
         journal,
         dead,
     })
+}
+
+/// What a worker offers: its handlers, and its data sources, which it names by labels.
+fn handlers(mut handlers: Vec<String>, labels: &BTreeMap<String, String>) -> Vec<String> {
+    let prefix = data_source_handler("");
+    handlers.extend(
+        labels
+            .keys()
+            .filter(|label| label.starts_with(&prefix))
+            .cloned(),
+    );
+    handlers
 }
 
 /// The end of an attempt; `None` if it names no shard.

@@ -71,6 +71,7 @@ impl Stream {
         }
         if let Some(session) = self.session {
             self.streams.remove(session, &self.out);
+            self.engine.dispatcher.set_able(session, true);
             let goodbye = self.engine.sessions.goodbye(&self.actor, session).await;
             if let Err(error) = goodbye {
                 tracing::debug!(%session, %error, "the session will end by expiry");
@@ -160,6 +161,7 @@ impl Stream {
                 .await?;
             return Err(Cut);
         }
+        let able = !hello.degraded;
         let hello = match convert::hello(hello) {
             Ok(hello) => hello,
             Err(message) => {
@@ -182,6 +184,7 @@ impl Stream {
             } => {
                 let acks = acks.into_iter().chain(dead).zip(journal);
                 self.session = Some(session);
+                self.engine.dispatcher.set_able(session, able);
                 self.send(convert::welcome(session, rhythm, acks.collect(), stop))
                     .await?;
                 self.streams.add(session, self.out.clone());
@@ -218,6 +221,7 @@ impl Stream {
         };
         let running = beat.running.iter().filter_map(convert::held).collect();
         let seq = beat.seq;
+        self.engine.dispatcher.set_able(session, !beat.degraded);
         self.progress(session, &beat.running).await?;
         let question = Beat {
             session,
