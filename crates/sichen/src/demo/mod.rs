@@ -66,13 +66,18 @@ const SHOW_MS: u64 = 6_000;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Entries of the generated ledger.
-    #[arg(long, default_value_t = 200_000, conflicts_with = "input")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 200_000,
+        conflicts_with = "input"
+    )]
     pub entries: u64,
     /// Settle your own ledger: CSV with the columns id,account,amount_minor,occurred_at.
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// What to do with a row of --input that can't be loaded.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub on_bad_row: OnBadRow,
     /// Leave the workers alone.
     #[arg(long)]
@@ -84,7 +89,7 @@ pub struct Args {
     #[arg(long)]
     pub json: bool,
     /// Make a deliberate mistake, which the verification must find.
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "MISTAKE", value_enum)]
     pub zoo: Option<Zoo>,
 }
 
