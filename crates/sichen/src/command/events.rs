@@ -218,7 +218,7 @@ fn attempt_line(e: &Event) -> String {
         "attempt_ended" => {
             let end = field("end").unwrap_or_else(|| e.to.clone());
             let error = field("error").or_else(|| field("code"));
-            let message = field("message");
+            let message = field("message").filter(|m| !m.is_empty());
             let why = [error, message].into_iter().flatten().collect::<Vec<_>>();
             let why = if why.is_empty() {
                 e.cause.clone()

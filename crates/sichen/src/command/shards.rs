@@ -155,6 +155,7 @@ fn failure(shard: &Shard) -> String {
         return String::new();
     };
     let text = format!("{}: {}", f.code, f.message);
+    let text = text.trim_end_matches([':', ' ']).to_owned();
     if text.chars().count() <= MAX_FAILURE {
         return text;
     }

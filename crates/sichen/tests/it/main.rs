@@ -9,6 +9,8 @@
     reason = "real processes and streams need real time and tasks of their own"
 )]
 
+mod cli;
 mod demo;
 mod fence;
+mod program;
 mod session;

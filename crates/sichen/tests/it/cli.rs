@@ -1,0 +1,375 @@
+//! Claims about the command line, made of the built program.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::program::{Client, Process, children, command, err, lives, out, start, until};
+
+const JOBS: &str = r#"
+apiVersion: sichen/v1
+kind: Job
+metadata: { name: greet }
+spec:
+  run: { handler: echo }
+  shards: { count: 5 }
+---
+apiVersion: sichen/v1
+kind: Job
+metadata: { name: slow }
+spec:
+  run: { handler: sleep }
+  parameters: { ms: 1500 }
+  shards: { count: 2 }
+---
+apiVersion: sichen/v1
+kind: Job
+metadata: { name: flaky, namespace: team }
+spec:
+  run: { handler: fail }
+  parameters: { attempts: 2, message: no luck }
+  retry: { maxAttempts: 2, backoff: { fixed: 10ms } }
+"#;
+
+struct Dev {
+    process: Process,
+    client: Client,
+    dir: TempDir,
+}
+
+impl Dev {
+    /// `sichen dev` with the jobs above applied.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let process = start(&[
+            "dev",
+            "--data",
+            data.to_str().unwrap(),
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        let client = Client::new(&process.url, &data);
+        let jobs = dir.path().join("jobs.yaml");
+        std::fs::write(&jobs, JOBS).unwrap();
+        client.ok(&format!("apply -f {}", jobs.display()));
+        Self {
+            process,
+            client,
+            dir,
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+}
+
+#[test]
+fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
+    let mut dev = Dev::new();
+    let c = &dev.client;
+    let again = c.ok(&format!(
+        "apply -f {}",
+        dev.dir.path().join("jobs.yaml").display()
+    ));
+    assert_eq!(again.matches("unchanged").count(), 3, "{again}");
+    let run = c.json("run greet --wait --key k1");
+    assert_eq!(
+        (&run["state"], &run["shards"]["succeeded"]),
+        (&"succeeded".into(), &5.into())
+    );
+    let number = run["id"].to_string();
+
+    // By number and by key it is the same run.
+    assert_eq!(
+        c.json("describe run greet:manual:k1")["run"],
+        c.json(&format!("describe run {number}"))["run"]
+    );
+    assert_eq!(c.json("runs greet")["items"][0]["key"], "greet:manual:k1");
+    assert_eq!(
+        c.json("shards greet:manual:k1")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+    assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 3);
+    assert_eq!(c.json("get workers")["items"][0]["name"], "dev");
+    let logs = c.ok("logs greet:manual:k1 3");
+    assert!(
+        logs.contains("shard 3 attempt 1: started on dev") && !logs.contains("shard 2"),
+        "{logs}"
+    );
+    assert!(c.ok("events greet:manual:k1 -f").contains("run_settled"));
+
+    // A run that fails says why and how to go on; retrying it does go on.
+    let failed = c.run("run team/flaky --wait --key k");
+    assert_eq!(failed.status.code(), Some(1), "{}", err(&failed));
+    assert!(out(&failed).contains("sichen retry"), "{}", out(&failed));
+    let shown = c.ok("describe run team/flaky:manual:k");
+    assert!(shown.contains("asked-to-fail: no luck"), "{shown}");
+    assert!(
+        c.ok("retry team/flaky:manual:k --wait")
+            .contains("succeeded")
+    );
+
+    assert!(c.ok("pause greet").contains("paused"));
+    assert_eq!(c.json("get jobs")["items"][0]["paused"], true);
+    assert!(c.ok("resume greet").contains("resumed"));
+    c.ok("delete greet");
+    assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 2);
+    c.ok("verify");
+
+    dev.process.signal(Signal::SIGTERM);
+    assert_eq!(dev.process.ended().code(), Some(0));
+    let data = dev.data();
+    let verdict = dev
+        .client
+        .json(&format!("verify --data {} --quiescent", data.display()));
+    assert_eq!(
+        (&verdict["outcome"], &verdict["rows_compared"]),
+        (&"ok".into(), &true.into())
+    );
+    // The worker has drained before the server stopped: its session did not have to run out.
+    assert_eq!(
+        verdict["seen"]["Lost"].as_u64().unwrap_or(0),
+        0,
+        "{verdict}"
+    );
+}
+
+#[test]
+fn every_failure_has_its_exit_code_and_says_what_to_do() {
+    let dev = Dev::new();
+    let c = &dev.client;
+    c.ok("run team/flaky --key k");
+    let bad = dev.dir.path().join("bad.yaml");
+    std::fs::write(&bad, "apiVersion: sichen/v1\nkind: Job\nmetadata: { nam: x }\nspec: { run: { handler: a }, retri: {} }\n").unwrap();
+    let check = |words: &str, code: i32, says: &[&str]| {
+        let errors = c.fails(words, code);
+        for text in says {
+            assert!(errors.contains(text), "{words}: {text} is not in {errors}");
+        }
+    };
+    check("rn", 2, &["unrecognized subcommand"]);
+    check("run greet --param x", 2, &["SC7006"]);
+    check("run Greet", 2, &["SC1001"]);
+    check("run greet --planned yesterday", 2, &["SC5021"]);
+    let file = bad.display().to_string();
+    let both = [
+        "bad.yaml:3:13: metadata.nam",
+        "did you mean `name`",
+        "bad.yaml:4:",
+        "spec.retri",
+    ];
+    check(&format!("validate {file}"), 2, &both);
+    check(&format!("apply -f {file}"), 2, &both);
+    check("validate no-such-file", 2, &["SC7005", "no-such-file"]);
+    check("describe run 4711", 3, &["SC5001", "4711"]);
+    check("run team/flaky --key k --param a=1", 4, &["SC5011"]);
+    check("run greet --planned 2100-01-01T00:00:00Z", 4, &["SC5010"]);
+    check(
+        "runs --server http://127.0.0.1:1",
+        5,
+        &["SC7003", "--server"],
+    );
+    check("runs --server ftp://127.0.0.1", 2, &["SC7001"]);
+    let join = dev.data().join("join-token");
+    check(
+        &format!("runs --token-file {}", join.display()),
+        6,
+        &["SC6001", "--token-file"],
+    );
+    check("runs --token-file /nowhere", 6, &["SC6012", "/nowhere"]);
+    check("run slow --wait --timeout 50ms", 7, &["SC7007", "goes on"]);
+}
+
+#[test]
+fn a_part_of_a_name_is_never_taken_for_the_job() {
+    let dev = Dev::new();
+    for words in [
+        "run gree",
+        "pause gree",
+        "delete gree",
+        "describe job gree",
+        "runs gree",
+    ] {
+        let errors = dev.client.fails(words, 3);
+        assert!(errors.contains("did you mean greet?"), "{words}: {errors}");
+    }
+    assert_eq!(
+        dev.client.json("runs")["items"].as_array().unwrap().len(),
+        0
+    );
+    assert_eq!(
+        dev.client.json("get jobs")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+}
+
+#[test]
+fn the_tokens_are_made_once_and_kept_from_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let server = || start(&["server", "--data", data, "--listen", "127.0.0.1:0"]);
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    let first = server();
+    let (token, join) = (read("token"), read("join-token"));
+    assert!(token.trim().len() >= 32 && token != join);
+    for name in ["token", "join-token"] {
+        let mode = dir
+            .path()
+            .join(name)
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o600, "{name}");
+    }
+    // Two servers on one directory would both believe that they write alone.
+    let second = command(&["server", "--data", data, "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(4), "{}", err(&second));
+    drop(first);
+    drop(server());
+    assert_eq!((read("token"), read("join-token")), (token, join));
+    std::fs::set_permissions(dir.path().join("token"), PermissionsExt::from_mode(0o644)).unwrap();
+    let open = command(&["server", "--data", data, "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert_eq!(open.status.code(), Some(6), "{}", err(&open));
+    assert!(err(&open).contains("SC6010"), "{}", err(&open));
+}
+
+#[test]
+fn a_server_is_reached_from_elsewhere_only_if_that_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let words = ["server", "--data", data, "--listen", "0.0.0.0:0"];
+    let refused = command(&words).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        err(&refused).contains("--allow-plaintext"),
+        "{}",
+        err(&refused)
+    );
+    let words = [
+        "server",
+        "--data",
+        data,
+        "--beat",
+        "10s",
+        "--session-ttl",
+        "15s",
+    ];
+    let refused = command(&words).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("SC1310"), "{}", err(&refused));
+}
+
+#[test]
+fn the_worker_of_dev_ends_even_if_dev_is_killed() {
+    let mut dev = Dev::new();
+    let workers = children(dev.process.pid());
+    assert_eq!(workers.len(), 1);
+    dev.process.signal(Signal::SIGKILL);
+    dev.process.ended();
+    until("the worker ends", || !lives(workers[0]));
+}
+
+#[test]
+fn waiting_outlasts_a_server_that_is_killed_and_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let jobs = dir.path().join("jobs.yaml");
+    std::fs::write(&jobs, JOBS).unwrap();
+    let server = |listen: &str| {
+        start(&[
+            "server",
+            "--data",
+            data.to_str().unwrap(),
+            "--listen",
+            listen,
+        ])
+    };
+    let mut first = server("127.0.0.1:0");
+    let (url, client) = (first.url.clone(), Client::new(&first.url, &data));
+    client.ok(&format!("apply -f {}", jobs.display()));
+    let run = client.json("run slow --key k --param ms=3000");
+    let mut worker = command(&["worker", "--builtin", "--server", &url, "--data"]);
+    worker
+        .arg(dir.path().join("worker"))
+        .arg("--join-token-file")
+        .arg(data.join("join-token"));
+    let worker = Started(worker.spawn().unwrap());
+    let key = run["key"].as_str().unwrap();
+    until("the run is running", || {
+        client.json(&format!("describe run {key}"))["run"]["state"] == "running"
+    });
+    let mut waiting = Started(
+        client
+            .command("run slow --key k --param ms=3000 --wait")
+            .spawn()
+            .unwrap(),
+    );
+    first.signal(Signal::SIGKILL);
+    first.ended();
+    let second = server(url.strip_prefix("http://").unwrap());
+    assert_eq!(second.url, url);
+    until("the waiting ends", || {
+        waiting.0.try_wait().unwrap().is_some()
+    });
+    assert_eq!(waiting.0.wait().unwrap().code(), Some(0));
+    let run = client.json("describe run slow:manual:k");
+    assert_eq!(run["run"]["state"], "succeeded");
+    client.ok("verify");
+    drop(worker);
+}
+
+/// Killed when its test ends.
+struct Started(std::process::Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn every_example_is_valid() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "yaml" || e == "json") {
+            let output = command(&["validate", path.to_str().unwrap()])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", err(&output));
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "{count}");
+    let all = command(&["validate", examples.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(all.status.success(), "{}", err(&all));
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = command(&["completions", shell]).output().unwrap();
+        for word in ["apply", "verify", "retry", "shards"] {
+            assert!(out(&output).contains(word), "{shell}: {word}");
+        }
+    }
+}
