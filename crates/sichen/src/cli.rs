@@ -62,6 +62,7 @@ pub enum Command {
     /// Delete a job: its name is free again, its open runs go on, its history stays.
     Delete(jobs::OneJob),
     Verify(verify::Verify),
+    Export(verify::Export),
     Next(next::Args),
     Due(due::Args),
     #[command(subcommand)]
@@ -128,6 +129,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Resume(args) => jobs::set_paused(args, false).await,
         Command::Delete(args) => jobs::delete(args).await,
         Command::Verify(args) => verify::check(args).await,
+        Command::Export(args) => verify::export(args).await,
         Command::Next(args) => local(|out| next::run(&args, out)),
         Command::Due(args) => local(|out| due::run(&args, out)),
         Command::Fence(command) => Ok(fence::run(command).await?),

@@ -1,18 +1,20 @@
-//! `sichen verify`: does the recorded history keep the promises?
+//! `sichen verify`, `sichen export`: does the recorded history keep the promises?
 //!
 //! # Not here
 //! The judgement (`sichen-check`).
 
 use std::collections::BTreeMap;
-use std::io::BufReader;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use sichen_check::{Checker, Options, Outcome, Sight, Verdict, check_dump, jsonl};
+use sichen_check::{Checker, FinalRow, Options, Outcome, Sight, Verdict, check_dump};
 use sichen_core::port::Store;
+use sichen_server::rest::export::{self, Line};
 use sichen_store::clock::SystemClock;
 use sichen_store::sqlite::SqliteStore;
 
@@ -27,7 +29,7 @@ pub struct Verify {
     /// Check the data directory of a server that is stopped: the events and every row.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     data: Option<PathBuf>,
-    /// Check an export: the events as JSON lines.
+    /// Check what `sichen export` wrote.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Nothing is under way any more: a run that is still open is a violation.
@@ -39,11 +41,21 @@ pub struct Verify {
     output: Output,
 }
 
+/// Write the event log and all rows as JSON lines: a backup of the history, and what `sichen verify
+/// --file` checks.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The events alone.
+    #[arg(long)]
+    no_rows: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 /// The verdict for programs.
 #[derive(Debug, Serialize)]
 struct View {
     outcome: &'static str,
-    rows_compared: bool,
     violation_count: u64,
     violations: Vec<ViolationView>,
     undecided: Vec<UndecidedView>,
@@ -73,13 +85,13 @@ pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
         minimums: vec![(Sight::Event, 1)],
         ..Options::default()
     };
-    let (verdict, rows_compared) = match (&args.data, &args.file) {
-        (Some(dir), _) => (of_data(dir.clone(), options).await?, true),
-        (None, Some(path)) => (of_file(path.clone(), options).await?, false),
-        (None, None) => (of_server(&args.connection, options).await?, false),
+    let verdict = match (&args.data, &args.file) {
+        (Some(dir), _) => of_data(dir.clone(), options).await?,
+        (None, Some(path)) => of_file(path.clone(), options).await?,
+        (None, None) => of_server(&args.connection, options).await?,
     };
     let ok = verdict.is_ok();
-    args.output.show(&view(&verdict, rows_compared), text)?;
+    args.output.show(&view(&verdict), text)?;
     Ok(if ok {
         ExitCode::SUCCESS
     } else {
@@ -102,26 +114,57 @@ async fn of_data(dir: PathBuf, options: Options) -> Result<Verdict, Failure> {
 async fn of_file(path: PathBuf, options: Options) -> Result<Verdict, Failure> {
     let unreadable =
         |e: String| Failure::usage(format!("SC7005: {} can't be read: {e}", path.display()));
-    let file = std::fs::File::open(&path).map_err(|e| unreadable(e.to_string()))?;
+    let file = File::open(&path).map_err(|e| unreadable(e.to_string()))?;
     let mut checker = Checker::new(options);
-    jsonl::read(BufReader::new(file), |event| checker.event(&event))
-        .map_err(|e| unreadable(e.to_string()))?;
+    for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
+        let line = line.map_err(|e| unreadable(e.to_string()))?;
+        take(&mut checker, &line).map_err(|e| unreadable(format!("line {number}: {e}")))?;
+    }
     Ok(checker.finish())
 }
 
 async fn of_server(connection: &Connection, options: Options) -> Result<Verdict, Failure> {
     let client = Client::new(connection)?;
-    let query = vec![("rows", "false".to_owned())];
-    let mut lines = client.stream(&["export"], query).await?;
+    let mut lines = client.stream(&["export"], Vec::new()).await?;
     let mut checker = Checker::new(options);
     while let Some(line) = lines.next().await? {
-        let read = jsonl::read(line.as_slice(), |event| checker.event(&event));
-        read.map_err(|e| Failure::new(Exit::Failed, format!("SC7004: {e}")))?;
+        let bad = |e: String| Failure::new(Exit::Failed, format!("SC7004: {e}"));
+        let line = std::str::from_utf8(&line).map_err(|e| bad(e.to_string()))?;
+        take(&mut checker, line).map_err(|e| bad(e.to_string()))?;
     }
     Ok(checker.finish())
 }
 
-fn view(verdict: &Verdict, rows_compared: bool) -> View {
+/// Hands one line of an export to the checker.
+fn take(checker: &mut Checker, line: &str) -> Result<(), export::Error> {
+    match export::parse(line)? {
+        Line::Event(event) => checker.event(&event),
+        Line::Job(job) => checker.state(&FinalRow::Job(&job)),
+        Line::Run(run) => checker.state(&FinalRow::Run(&run)),
+        Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
+        Line::Session(session) => checker.state(&FinalRow::Session(&session)),
+        Line::Duty(duty) => checker.state(&FinalRow::Duty(&duty)),
+        Line::Decision(job, decision) => checker.state(&FinalRow::Decision(job, &decision)),
+    }
+    Ok(())
+}
+
+/// Carries out `sichen export`.
+pub async fn export(args: Export) -> Result<ExitCode, Failure> {
+    let client = Client::new(&args.connection)?;
+    let query = vec![("rows", (!args.no_rows).to_string())];
+    let mut lines = client.stream(&["export"], query).await?;
+    while let Some(line) = lines.next().await? {
+        let mut line = String::from_utf8_lossy(&line).into_owned();
+        line.push('\n');
+        if output::print_or_gone(&line)? {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(verdict: &Verdict) -> View {
     let outcome = match verdict.outcome {
         Outcome::Ok => "ok",
         Outcome::Violated => "violated",
@@ -140,7 +183,6 @@ fn view(verdict: &Verdict, rows_compared: bool) -> View {
     let seen = verdict.counts.iter();
     View {
         outcome,
-        rows_compared,
         violation_count: verdict.violation_count,
         violations: violations.collect(),
         undecided: undecided.collect(),
@@ -158,14 +200,10 @@ fn text(view: &View) -> String {
         ),
         _ => "The history is UNDECIDED: too little was seen.\n".to_owned(),
     };
-    let rows = if view.rows_compared {
-        format!("{} rows compared", output::grouped(seen("Row")))
-    } else {
-        "rows not compared (events alone; --data compares them)".to_owned()
-    };
     text.push_str(&format!(
-        "  {} events; {rows}\n  {} runs settled, {} attempts, {} takeovers, {} reports refused\n",
+        "  {} events, {} rows compared with them\n  {} runs settled, {} attempts, {} takeovers, {} reports refused\n",
         output::grouped(seen("Event")),
+        output::grouped(seen("Row")),
         output::grouped(seen("RunSettled")),
         output::grouped(seen("Granted")),
         output::grouped(seen("Takeover")),
