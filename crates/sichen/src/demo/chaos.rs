@@ -18,6 +18,8 @@ use super::protocol::{GO, HOLD, Line, Notice};
 
 /// When the damage begins.
 const BEGIN_PERCENT: u64 = 40;
+/// Looks at the picture until another worker is asked to hold a batch.
+const PATIENT_TICKS: u32 = 10;
 /// Entries beyond the run's bound that come while it is at work.
 const LATE_ENTRIES: i64 = 3;
 
@@ -38,18 +40,16 @@ enum Freeze {
     /// Told to hold its next batch.
     Ordered {
         pid: u32,
+        ticks: u32,
     },
     /// Stopped by SIGSTOP.
     Stopped {
-        pid: u32,
         since: Stopwatch,
         frozen: Frozen,
     },
     /// Continued; its commit is awaited.
     Thawed {
-        pid: u32,
-        shard: i32,
-        token: u64,
+        frozen: Frozen,
     },
     Done,
 }
@@ -71,9 +71,7 @@ impl Chaos {
     /// Looks at the whole picture.
     pub async fn on_tick(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
         if view.percent() >= BEGIN_PERCENT && !self.gentle {
-            if matches!(self.freeze, Freeze::NotYet) {
-                self.order_hold(director, view).await?;
-            }
+            self.order_hold(director, view).await?;
             if !self.killed {
                 self.kill(director, view).await?;
             }
@@ -94,88 +92,144 @@ impl Chaos {
         if line.run != view.key {
             return Ok(());
         }
-        match (&mut self.freeze, &line.notice) {
-            (Freeze::Ordered { pid }, Notice::Holding { last_id, entries }) if line.pid == *pid => {
-                let Some(worker) = director.crew.by_pid(line.pid) else {
-                    return Ok(());
-                };
-                worker.signal(Signal::SIGSTOP)?;
-                director.screen.event(&format!(
-                    "SIGSTOP   {} (pid {}), shard {}, token {}: it has read {entries} entries up to \
-                     id {last_id} and not committed them",
-                    line.worker, line.pid, line.shard, short(line.token),
-                ));
-                let frozen = Frozen {
-                    worker: line.worker.clone(),
-                    pid: line.pid,
-                    shard: line.shard,
-                    token: line.token,
-                    last_id: *last_id,
-                    frozen_ms: 0,
-                    taken_over_by: 0,
-                    committed_late: false,
-                };
-                self.freeze = Freeze::Stopped {
-                    pid: line.pid,
-                    since: Stopwatch::start(),
-                    frozen,
-                };
+        match &line.notice {
+            Notice::Holding { last_id, entries } => {
+                self.stop(director, view, line, *last_id, *entries).await
             }
-            (Freeze::Stopped { pid, since, frozen }, Notice::Opened { .. })
-                if line.shard == frozen.shard && line.token > frozen.token =>
-            {
-                let pid = *pid;
-                frozen.taken_over_by = line.token;
-                frozen.frozen_ms = since.milliseconds();
-                let Some(worker) = director.crew.by_pid(pid) else {
-                    return Ok(());
-                };
-                worker.order(GO).await?;
-                worker.signal(Signal::SIGCONT)?;
-                director.screen.event(&format!(
-                    "SIGCONT   {} (pid {pid}) after {:.1} s: it now commits what it read",
-                    frozen.worker,
-                    frozen.frozen_ms as f64 / 1000.0,
-                ));
-                let (shard, token) = (frozen.shard, frozen.token);
-                director.facts.frozen = Some(frozen.clone());
-                self.freeze = Freeze::Thawed { pid, shard, token };
-            }
-            (Freeze::Thawed { pid, shard, token }, notice)
-                if (line.pid, line.shard, line.token) == (*pid, *shard, *token) =>
-            {
-                if matches!(notice, Notice::Committed { .. })
-                    && let Some(frozen) = &mut director.facts.frozen
+            Notice::Opened { .. } => match &self.freeze {
+                Freeze::Stopped { frozen, .. }
+                    if line.shard == frozen.shard && line.token > frozen.token =>
                 {
-                    frozen.committed_late = true;
-                    director.screen.event(&format!(
-                        "ACCEPTED  {} (pid {pid}), shard {shard}, token {}: a stale write went through",
-                        line.worker, short(*token),
-                    ));
+                    self.go_on(director, line.token).await
                 }
-                if matches!(notice, Notice::Committed { .. } | Notice::Refused { .. }) {
-                    self.freeze = Freeze::Done;
-                }
+                _ => Ok(()),
+            },
+            Notice::Committed { .. } | Notice::Refused { .. } => {
+                self.see_late_commit(director, line);
+                Ok(())
             }
-            _ => {}
+            Notice::Settled { .. } => Ok(()),
         }
+    }
+
+    /// A worker holds a batch that it has read: stop it there.
+    async fn stop(
+        &mut self,
+        director: &mut Director,
+        view: &View,
+        line: &Line,
+        last_id: i64,
+        entries: u64,
+    ) -> anyhow::Result<()> {
+        let Some(worker) = director.crew.by_pid(line.pid).filter(|one| one.alive) else {
+            return Ok(());
+        };
+        if !matches!(self.freeze, Freeze::Ordered { .. }) {
+            // A second one that was asked because the first was slow to come to its next batch.
+            return worker.order(GO).await;
+        }
+        worker.signal(Signal::SIGSTOP)?;
+        director.screen.event(&format!(
+            "SIGSTOP   {} (pid {}), shard {}, token {}: it has read {entries} entries up to id \
+             {last_id} and not committed them",
+            line.worker,
+            line.pid,
+            line.shard,
+            short(line.token),
+        ));
+        let frozen = Frozen {
+            worker: line.worker.clone(),
+            pid: line.pid,
+            shard: line.shard,
+            token: line.token,
+            last_id,
+            frozen_ms: 0,
+            taken_over_by: 0,
+            committed_late: false,
+        };
+        self.freeze = Freeze::Stopped {
+            since: Stopwatch::start(),
+            frozen,
+        };
+        // On a busy machine it may have lost its session before it came to this batch.
+        match view.shards.get(&line.shard) {
+            Some(seen) if seen.token > line.token => self.go_on(director, seen.token).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The fence was opened with a newer token: let the frozen worker commit what it read.
+    async fn go_on(&mut self, director: &mut Director, newer: u64) -> anyhow::Result<()> {
+        let Freeze::Stopped { since, frozen } = &mut self.freeze else {
+            return Ok(());
+        };
+        frozen.taken_over_by = newer;
+        frozen.frozen_ms = since.milliseconds();
+        let frozen = frozen.clone();
+        let Some(worker) = director.crew.by_pid(frozen.pid) else {
+            return Ok(());
+        };
+        worker.order(GO).await?;
+        worker.signal(Signal::SIGCONT)?;
+        director.screen.event(&format!(
+            "SIGCONT   {} (pid {}) after {:.1} s: it now commits what it read",
+            frozen.worker,
+            frozen.pid,
+            frozen.frozen_ms as f64 / 1000.0,
+        ));
+        director.facts.frozen = Some(frozen.clone());
+        self.freeze = Freeze::Thawed { frozen };
         Ok(())
     }
 
-    /// Tells a worker that is at work to hold its next batch.
+    /// Whether the frozen worker's commit went through or was refused.
+    fn see_late_commit(&mut self, director: &mut Director, line: &Line) {
+        let Freeze::Thawed { frozen } = &self.freeze else {
+            return;
+        };
+        if (line.pid, line.shard, line.token) != (frozen.pid, frozen.shard, frozen.token) {
+            return;
+        }
+        self.freeze = Freeze::Done;
+        if matches!(line.notice, Notice::Committed { .. }) {
+            director.screen.event(&format!(
+                "ACCEPTED  {} (pid {}), shard {}, token {}: a stale write went through",
+                line.worker,
+                line.pid,
+                line.shard,
+                short(line.token),
+            ));
+            if let Some(frozen) = &mut director.facts.frozen {
+                frozen.committed_late = true;
+            }
+        }
+    }
+
+    /// Tells a worker that is at work to hold its next batch; another one, if it does not come.
     async fn order_hold(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
+        let asked = match &mut self.freeze {
+            Freeze::NotYet => None,
+            Freeze::Ordered { pid, ticks } if *ticks >= PATIENT_TICKS => Some(*pid),
+            Freeze::Ordered { ticks, .. } => {
+                *ticks += 1;
+                return Ok(());
+            }
+            Freeze::Stopped { .. } | Freeze::Thawed { .. } | Freeze::Done => return Ok(()),
+        };
         // One with much left to do, so that it certainly reads another batch.
-        let busy = view
-            .shards
-            .values()
-            .filter(|shard| shard.state == "running" && shard.pid != 0);
-        let Some(shard) = busy.max_by_key(|shard| shard.entries.saturating_sub(shard.done)) else {
+        let busy = view.shards.values().filter(|shard| {
+            shard.state == "running"
+                && director.crew.is_alive(shard.pid)
+                && Some(shard.pid) != asked
+                && shard.done < shard.entries
+        });
+        let Some(shard) = busy.max_by_key(|shard| shard.entries - shard.done) else {
             return Ok(());
         };
         let pid = shard.pid;
-        if let Some(worker) = director.crew.by_pid(pid).filter(|worker| worker.alive) {
+        if let Some(worker) = director.crew.by_pid(pid) {
             worker.order(HOLD).await?;
-            self.freeze = Freeze::Ordered { pid };
+            self.freeze = Freeze::Ordered { pid, ticks: 0 };
         }
         Ok(())
     }
@@ -183,15 +237,15 @@ impl Chaos {
     /// Kills a worker that has committed more than Sichen has been shown.
     async fn kill(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
         let spared = match &self.freeze {
-            Freeze::Ordered { pid } | Freeze::Stopped { pid, .. } | Freeze::Thawed { pid, .. } => {
-                *pid
-            }
-            Freeze::NotYet | Freeze::Done => return Ok(()),
+            Freeze::NotYet => return Ok(()),
+            Freeze::Ordered { pid, .. } => Some(*pid),
+            Freeze::Stopped { frozen, .. } | Freeze::Thawed { frozen } => Some(frozen.pid),
+            Freeze::Done => None,
         };
         let ahead = view.shards.iter().filter(|(_, shard)| {
             shard.state == "running"
-                && shard.pid != 0
-                && shard.pid != spared
+                && director.crew.is_alive(shard.pid)
+                && Some(shard.pid) != spared
                 && shard.checkpoint > shard.display
                 && shard.done < shard.entries
         });

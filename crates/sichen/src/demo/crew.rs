@@ -174,6 +174,13 @@ impl Crew {
         self.workers.iter_mut().find(|worker| worker.pid == pid)
     }
 
+    /// Whether this is a worker that has not ended.
+    pub fn is_alive(&self, pid: u32) -> bool {
+        self.workers
+            .iter()
+            .any(|worker| worker.pid == pid && worker.alive)
+    }
+
     /// Ends all in order: workers drain, then the server hands its duties over.
     pub async fn dismiss(mut self) -> anyhow::Result<PathBuf> {
         for worker in self.workers.iter_mut().filter(|worker| worker.alive) {
