@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::check::Problem;
 use super::{CatchUpPolicySpec, Document, OverlapSpec, ScheduleSpec, Spec};
 use crate::ids::JobUid;
+use crate::model::Period;
 use crate::schedule::cron::Dialect;
 use crate::schedule::{CatchUp, DueInput, DuePlan, Schedule, due, hash_of_key};
 
@@ -38,6 +39,25 @@ impl Timing {
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         self.schedules.iter().filter_map(|s| s.next(after)).min()
+    }
+
+    /// Whether the job has any schedule.
+    #[must_use]
+    pub fn has_schedules(&self) -> bool {
+        !self.schedules.is_empty()
+    }
+
+    /// The period of the planned instant `at`; `None` if no schedule names it.
+    #[must_use]
+    pub fn period_of(&self, at: Timestamp) -> Option<Period> {
+        let before = at.checked_sub(SignedDuration::from_micros(1)).ok()?;
+        let mut input = DueInput::new(&self.schedules, before, at);
+        input.catch_up = CatchUp::All(1);
+        let run = due(&input).runs.into_iter().find(|run| run.planned == at)?;
+        Some(Period {
+            start: run.period_start,
+            end: run.period_end,
+        })
     }
 }
 

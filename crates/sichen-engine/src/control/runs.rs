@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sichen_core::document::{Problem, Request, new_run};
+use sichen_core::document::{Document, Problem, Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId, ShardKey};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::{Job, Period};
@@ -60,18 +60,15 @@ impl Control {
             let store = &*self.context.store;
             let document = self.documents.get(store, job.uid, job.revision).await?;
             let now = store.now().await?;
-            if let Which::Planned(at) = wanted.which
-                && at > now
-            {
-                return Err(Error::Refused(format!(
-                    "SC5010: {at} has not come yet; its run will be written at that instant"
-                )));
+            let mut period = wanted.period;
+            if let Which::Planned(at) = wanted.which {
+                period = planned(&job, &document, at, now, period)?;
             }
             let request = Request {
                 job: job.uid,
                 revision: job.revision,
                 occasion: occasion.clone(),
-                period: wanted.period,
+                period,
                 parameters: wanted.parameters.clone(),
                 digest: wanted.digest.clone(),
             };
@@ -171,6 +168,35 @@ impl Control {
             name: uid.to_string(),
         })
     }
+}
+
+/// The period of a planned instant that somebody asks for.
+fn planned(
+    job: &Job,
+    document: &Document,
+    at: Timestamp,
+    now: Timestamp,
+    given: Option<Period>,
+) -> Result<Option<Period>, Error> {
+    if at > now {
+        return Err(Error::Refused(format!(
+            "SC5010: {at} has not come yet; its run will be written at that instant"
+        )));
+    }
+    let timing = document.timing(job.uid).map_err(Error::Invalid)?;
+    let period = timing.period_of(at);
+    if period.is_none() && timing.has_schedules() {
+        let next = timing.next(at);
+        let next = next.map_or(String::new(), |next| {
+            format!(" (the next one after it is {next})")
+        });
+        return Err(Error::Refused(format!(
+            "SC5014: {at} is no planned instant of job {}{next}; \
+             for a run outside its schedule give a key instead",
+            job.name
+        )));
+    }
+    Ok(given.or(period))
 }
 
 fn occasion(which: &Which) -> Result<Occasion, Error> {
