@@ -6,7 +6,8 @@ use super::{Finding, Tree};
 const SQLITE: &str = "crates/sichen-store/sql/sqlite/";
 const POSTGRES: &str = "crates/sichen-store/sql/postgres/";
 
-/// Same file names on both sides, once there is a second side. Migrations have their own numbers.
+/// Same file names on both sides, once there is a second side. Migrations have their own numbers,
+/// and only the side with rows to lock has `locks/`.
 pub fn twins(tree: &Tree) -> Vec<Finding> {
     if !tree.exists(POSTGRES) || !tree.exists(SQLITE) {
         return Vec::new();
@@ -17,7 +18,9 @@ pub fn twins(tree: &Tree) -> Vec<Finding> {
             let Some(name) = file.path.strip_prefix(own) else {
                 continue;
             };
-            if !name.starts_with("migrations/") && !tree.exists(&format!("{other}{name}")) {
+            // Locks: SQLite's transactions are one at a time.
+            let alone = name.starts_with("migrations/") || name.starts_with("locks/");
+            if !alone && !tree.exists(&format!("{other}{name}")) {
                 let say = format!("no twin; write {other}{name}, or the same under both names");
                 findings.push(Finding::new("sql-twin", &file.path, 0, say));
             }

@@ -1,5 +1,5 @@
-//! One seeded stream of calls, driven into the memory store and into SQLite: the same answers, the
-//! same rows, the same events.
+//! One seeded stream of calls, driven into the memory store, into SQLite and (with its feature) into
+//! PostgreSQL: the same answers, the same rows, the same events.
 
 use std::sync::Arc;
 
@@ -34,25 +34,40 @@ const CALLS: u64 = 80;
 
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_1() {
-    compare_streams(0);
+    drive(0..STREAMS, |_| None);
 }
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_2() {
-    compare_streams(1);
+    drive(STREAMS..2 * STREAMS, |_| None);
 }
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_3() {
-    compare_streams(2);
+    drive(2 * STREAMS..3 * STREAMS, |_| None);
 }
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_4() {
-    compare_streams(3);
+    drive(3 * STREAMS..4 * STREAMS, |_| None);
 }
 
-fn compare_streams(part: u64) {
+/// Fewer streams: each call is a few round trips.
+#[cfg(feature = "postgres")]
+#[test]
+fn postgres_gives_the_same_answers_rows_and_events() {
+    let Some(server) = crate::postgres::Server::start() else {
+        return;
+    };
+    drive(4 * STREAMS..5 * STREAMS, |clock| {
+        let store = server.open(&server.new_schema(), Some(Arc::clone(clock) as _));
+        Some(Box::new(store))
+    });
+}
+
+/// Drives the streams `seeds` into a pair of stores each, and into a third if there is one.
+fn drive(seeds: std::ops::Range<u64>, third: impl Fn(&Arc<ManualClock>) -> Option<Box<dyn Store>>) {
     let mut seen = Seen::default();
-    for seed in part * STREAMS..(part + 1) * STREAMS {
+    for seed in seeds {
         let mut pair = Pair::new(seed);
+        pair.third = third(&pair.clock);
         for _ in 0..CALLS {
             pair.step();
         }
@@ -112,6 +127,7 @@ struct Pair {
     clock: Arc<ManualClock>,
     memory: MemoryStore,
     sqlite: SqliteStore,
+    third: Option<Box<dyn Store>>,
     ops: u64,
     nodes: Vec<NodeId>,
     fences: Vec<Fence>,
@@ -132,6 +148,15 @@ macro_rules! both {
             $pair.seed,
             $pair.log.join("\n"),
         );
+        if let Some(third) = &$pair.third {
+            let right = format!("{:?}", block_on(third.$method($($arg.clone()),*)));
+            assert!(
+                left == right,
+                "seed {}: {call}\nmemory: {left}\nthird: {right}\nafter:\n{}",
+                $pair.seed,
+                $pair.log.join("\n"),
+            );
+        }
         a
     }};
 }
@@ -147,6 +172,7 @@ impl Pair {
             clock,
             memory,
             sqlite,
+            third: None,
             ops: seed * 1_000_000,
             nodes: Vec::new(),
             fences: Vec::new(),
@@ -159,21 +185,22 @@ impl Pair {
     }
 
     fn compare(&self) {
-        let (a, b) = (
-            self.memory_dump(),
-            block_on(self.sqlite.dump()).expect("it works"),
-        );
-        let context = || format!("seed {} after:\n{}", self.seed, self.log.join("\n"));
-        assert_eq!(a.jobs, b.jobs, "{}", context());
-        assert_eq!(a.runs, b.runs, "{}", context());
-        assert_eq!(a.shards, b.shards, "{}", context());
-        assert_eq!(a.sessions, b.sessions, "{}", context());
-        assert_eq!(a.duties, b.duties, "{}", context());
-        assert_eq!(a.decisions, b.decisions, "{}", context());
-        for (x, y) in a.events.iter().zip(&b.events) {
-            assert_eq!(x, y, "{}", context());
+        let a = self.memory_dump();
+        let third = self.third.as_ref().map(|third| third.dump());
+        for b in std::iter::once(self.sqlite.dump()).chain(third) {
+            let b = block_on(b).expect("it works");
+            let context = || format!("seed {} after:\n{}", self.seed, self.log.join("\n"));
+            assert_eq!(a.jobs, b.jobs, "{}", context());
+            assert_eq!(a.runs, b.runs, "{}", context());
+            assert_eq!(a.shards, b.shards, "{}", context());
+            assert_eq!(a.sessions, b.sessions, "{}", context());
+            assert_eq!(a.duties, b.duties, "{}", context());
+            assert_eq!(a.decisions, b.decisions, "{}", context());
+            for (x, y) in a.events.iter().zip(&b.events) {
+                assert_eq!(x, y, "{}", context());
+            }
+            assert_eq!(a.events.len(), b.events.len(), "{}", context());
         }
-        assert_eq!(a.events.len(), b.events.len(), "{}", context());
         fold::check(&a);
     }
 

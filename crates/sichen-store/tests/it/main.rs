@@ -6,4 +6,6 @@ mod bench;
 mod conformance;
 mod differential;
 mod fold;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;

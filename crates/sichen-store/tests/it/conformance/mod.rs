@@ -51,10 +51,27 @@ macro_rules! claims {
     };
 }
 
+/// All claims in one test: where a store is dear to make, as a server is.
+#[cfg(feature = "postgres")]
+macro_rules! claims_together {
+    ($prove:expr; $($group:ident: $($claim:ident,)+;)+) => {
+        #[test]
+        fn every_claim_holds() {
+            $prove(&[$($((
+                concat!(stringify!($group), "::", stringify!($claim)),
+                crate::conformance::$group::$claim as fn(&crate::bench::Bench),
+            ),)+)+]);
+        }
+    };
+}
+
 macro_rules! conforms {
     ($store:ident, $make:expr) => {
+        conforms!($store, claims, $make);
+    };
+    ($store:ident, $claims:ident, $make:expr) => {
         mod $store {
-            claims! { $make;
+            $claims! { $make;
                 duties:
                     a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
                     a_live_owner_keeps_its_duty,
@@ -219,6 +236,8 @@ macro_rules! conforms {
 conforms!(memory, crate::conformance::new_memory);
 conforms!(sqlite_in_memory, crate::conformance::new_sqlite);
 conforms!(sqlite_on_disk, crate::conformance::new_sqlite_on_disk);
+#[cfg(feature = "postgres")]
+conforms!(postgres, claims_together, crate::postgres::prove_all);
 
 fn new_memory(clock: Arc<ManualClock>) -> Made {
     (

@@ -1,0 +1,3 @@
+-- delete_job: free a job's name and keep its history (guard: row version $2).
+update job set deleted_at = $3, next_due = null, ver = ver + 1
+where uid = $1 and ver = $2 and deleted_at is null

@@ -1,0 +1,2 @@
+-- drain_session: a session takes no new work.
+update session set draining = true where id = $1

@@ -1,0 +1,2 @@
+-- get_job: a job by uid, deleted or not.
+select j.* from job j where uid = $1

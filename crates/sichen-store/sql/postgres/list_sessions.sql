@@ -1,0 +1,3 @@
+-- list_sessions: sessions of all pools that are not ended.
+-- scans: session
+select session.* from session where ended_at is null order by id

@@ -1,0 +1,3 @@
+-- save_progress: store progress alone (guards: token $3, running).
+update shard set done = $4, expected = $5, rate_milli = $6, waiting_on = $7
+where run_id = $1 and no = $2 and token = $3 and state = 'running'

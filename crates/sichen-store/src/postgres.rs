@@ -1,0 +1,516 @@
+//! Many machines: PostgreSQL 14 or newer.
+//!
+//! A use case runs in one transaction of `READ COMMITTED` over one of a few connections: it locks the
+//! rows it will decide upon in the port's order, reads the clock, and then does what the other stores
+//! do, with the same rules. A duty's term is held by `FOR SHARE`, so that a takeover waits for what is
+//! written under the old term. Reads each see one snapshot.
+//!
+//! # Invariants
+//! - What a use case decides upon is locked before the clock is read ([`kept`]).
+//! - A transaction that failed before its commit is run anew as a whole; one that failed at its
+//!   commit is looked up by its operation ([`engine`]).
+//! - The pool mends itself: a broken connection is noticed and replaced.
+//!
+//! # Repeated operations, numbers
+//! As in [`crate::sqlite`]. Ids and places in the log come from sequences: they rise, with gaps where
+//! a transaction was given up, and not in the order of commits. PostgreSQL keeps no text with a NUL.
+//!
+//! # Not here
+//! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]); encryption:
+//! connections are plain, to a server on this machine or over a network that is trusted.
+
+mod check;
+mod clock;
+mod duties;
+mod engine;
+mod history;
+mod jobs;
+mod kept;
+mod leases;
+mod migrate;
+mod param;
+mod row;
+mod runs;
+mod sessions;
+mod shards;
+#[doc(hidden)]
+pub mod sql;
+mod tx;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Event;
+use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
+    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
+    RunFilter, SaveCheckpoint, ShardFacts, Store,
+};
+
+use crate::clock::Clock;
+use engine::Engine;
+use row::int;
+
+/// How a store uses its server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Instead of the database's clock: for tests. Two processes must not use one database so.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Take a server that may forget what it has committed (`fsync` or `synchronous_commit` off).
+    pub unsafe_durability: bool,
+    /// Connections at most, from 1.
+    pub connections: u32,
+    /// For a connection to be made.
+    pub connect_timeout: Duration,
+    /// For one statement, and for a free connection.
+    pub statement_timeout: Duration,
+    /// For a lock that another transaction holds; the transaction is then tried anew.
+    pub lock_timeout: Duration,
+    /// After which the server ends a transaction whose client has gone silent.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clock: None,
+            unsafe_durability: false,
+            connections: 16,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A store in one PostgreSQL database.
+#[derive(Debug)]
+pub struct PostgresStore {
+    engine: Engine,
+}
+
+/// Runs a use case over copies of its arguments, since it may be tried more than once.
+macro_rules! write {
+    ($store:ident, $op:expr, [$($arg:ident),*], |$tx:ident| $body:block) => {
+        $store.engine.write($op, move |$tx| {
+            $(let $arg = $arg.clone();)*
+            Box::pin(async move { $body })
+        })
+    };
+}
+
+/// As `write!`, from one snapshot.
+macro_rules! read {
+    ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
+        $store.engine.read(move |$read| {
+            $(let $arg = $arg.clone();)*
+            Box::pin(async move { $body })
+        })
+    };
+}
+
+impl PostgresStore {
+    /// Connects to the database at `url` (`postgres://…`, or `key=value` pairs), checks the server and
+    /// brings the schema up to date. To be called on a Tokio runtime, on which all calls then run;
+    /// their answers may be awaited anywhere.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the server can't be reached, is too old, may forget what it has
+    /// committed, or the database is of a newer version; [`Error::ReadOnly`] if it is a standby;
+    /// [`Error::Corrupt`] if the database is not what its migrations say.
+    pub async fn open(url: &str, options: Options) -> Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::open(url, options).await?,
+        })
+    }
+
+    /// Raises the store's epoch, so that every token granted from now on is above all that a lost
+    /// tail may have given out: to be called once after a restore.
+    ///
+    /// # Errors
+    /// [`Error`] if it was not committed.
+    pub fn raise_epoch(&self) -> Answer<'_, u32> {
+        write!(self, None, [], |tx| {
+            tx.tell_time().await?;
+            tx.raise_epoch().await
+        })
+    }
+}
+
+/// The texts of the duties of `fences`.
+fn keys_of(fences: &[Fence]) -> Vec<String> {
+    fences.iter().map(|fence| fence.key.text()).collect()
+}
+
+impl Store for PostgresStore {
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.engine.now()
+    }
+    fn find_op(&self, op: OpId) -> Answer<'_, bool> {
+        read!(self, [], |read| read.exists(sql::FIND_OP, [op.0]).await)
+    }
+    fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
+        write!(self, Some(op), [address], |tx| {
+            tx.tell_time().await?;
+            duties::register_node(tx, &address, ttl).await
+        })
+    }
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+        write!(self, None, [], |tx| {
+            tx.lock_nodes(Vec::new(), node).await?;
+            tx.tell_time().await?;
+            duties::renew_node(tx, node, ttl).await
+        })
+    }
+    fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        write!(self, Some(op), [keys], |tx| {
+            tx.take_turn(kept::Turn::Claim, "").await?;
+            let texts: Vec<String> = keys.iter().map(DutyKey::text).collect();
+            tx.lock_duties(texts.clone(), false).await?;
+            tx.lock_nodes(texts, node).await?;
+            tx.tell_time().await?;
+            duties::claim(tx, node, keys).await
+        })
+    }
+    fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        write!(self, Some(op), [fences], |tx| {
+            tx.lock_duties(keys_of(&fences), false).await?;
+            tx.tell_time().await?;
+            duties::release(tx, &fences).await
+        })
+    }
+    fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {
+        read!(self, [], |read| duties::list(read).await)
+    }
+    fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
+        write!(self, Some(op), [job], |tx| {
+            tx.lock_live_job(&job.name).await?;
+            tx.tell_time().await?;
+            jobs::apply(tx, job).await
+        })
+    }
+    fn get_job(&self, name: JobName) -> Answer<'_, Option<Job>> {
+        read!(self, [name], |read| read.live_job(&name).await)
+    }
+    fn get_job_by_uid(&self, uid: JobUid) -> Answer<'_, Option<Job>> {
+        read!(self, [], |read| Ok(read.job(uid).await?.map(|row| row.job)))
+    }
+    fn get_revision(&self, job: JobUid, revision: Revision) -> Answer<'_, Option<String>> {
+        read!(self, [], |read| read
+            .one(sql::GET_REVISION, (job.0, revision.0), |row| row.text(0))
+            .await)
+    }
+    fn list_jobs(&self, page: Page<JobName>) -> Answer<'_, Vec<Job>> {
+        read!(self, [page], |read| jobs::list(read, &page).await)
+    }
+    fn set_job_paused(
+        &self,
+        op: Op,
+        paused: bool,
+        closing: Advance,
+        expected_ver: u32,
+    ) -> Answer<'_, ApplyVerdict> {
+        write!(self, Some(op), [closing], |tx| {
+            tx.lock_jobs(vec![closing.job.0]).await?;
+            tx.tell_time().await?;
+            jobs::set_paused(tx, paused, closing, expected_ver).await
+        })
+    }
+    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool> {
+        write!(self, Some(op), [], |tx| {
+            tx.lock_jobs(vec![job.0]).await?;
+            tx.tell_time().await?;
+            jobs::delete(tx, job, expected_ver).await
+        })
+    }
+    fn list_due_jobs(
+        &self,
+        partitions: Vec<u8>,
+        until: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        read!(self, [partitions], |read| jobs::list_due(
+            read,
+            &partitions,
+            until,
+            limit
+        )
+        .await)
+    }
+    fn advance_schedules(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        items: Vec<Advance>,
+    ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        write!(self, Some(op), [fences, items], |tx| {
+            tx.lock_duties(keys_of(&fences), true).await?;
+            tx.lock_jobs(items.iter().map(|item| item.job.0).collect())
+                .await?;
+            tx.tell_time().await?;
+            jobs::advance_all(tx, &fences, items).await
+        })
+    }
+    fn list_decisions(
+        &self,
+        job: JobUid,
+        from: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, Vec<Decision>> {
+        read!(self, [], |read| jobs::list_decisions(
+            read, job, from, limit
+        )
+        .await)
+    }
+    fn create_runs(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        runs: Vec<NewRun>,
+    ) -> Answer<'_, Vec<CreateVerdict>> {
+        write!(self, Some(op), [fences, runs], |tx| {
+            tx.lock_duties(keys_of(&fences), true).await?;
+            tx.lock_jobs(runs.iter().map(|run| run.job.0).collect())
+                .await?;
+            let holders: Vec<_> = runs.iter().filter_map(|run| run.born_leased).collect();
+            tx.lock_sessions(&holders).await?;
+            tx.tell_time().await?;
+            runs::create_all(tx, &fences, runs).await
+        })
+    }
+    fn get_run(&self, run: RunId) -> Answer<'_, Option<(Run, Progress)>> {
+        read!(self, [], |read| {
+            let Some(run) = read.run_row(run).await? else {
+                return Ok(None);
+            };
+            let sum = read.progress(run.id).await?;
+            Ok(Some((run, sum)))
+        })
+    }
+    fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {
+        read!(self, [occasion], |read| Ok(read
+            .run_of(job, &occasion.key())
+            .await?
+            .map(|(id, _)| id)))
+    }
+    fn list_runs(&self, filter: RunFilter, page: Page<RunId>) -> Answer<'_, Vec<Run>> {
+        read!(self, [filter, page], |read| runs::list(
+            read, &filter, &page
+        )
+        .await)
+    }
+    fn request_stop(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        run: RunId,
+        cause: StopCause,
+    ) -> Answer<'_, RequestVerdict> {
+        write!(self, Some(op), [fence], |tx| {
+            tx.lock_duties(keys_of(fence.as_slice()), true).await?;
+            tx.lock_runs(&[run]).await?;
+            tx.tell_time().await?;
+            runs::request_stop(tx, fence.as_ref(), run, cause).await
+        })
+    }
+    fn reopen_run(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        ready_at: Timestamp,
+    ) -> Answer<'_, RequestVerdict> {
+        write!(self, Some(op), [only], |tx| {
+            tx.lock_runs(&[run]).await?;
+            tx.tell_time().await?;
+            runs::reopen(tx, run, only, ready_at).await
+        })
+    }
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>> {
+        read!(self, [partitions], |read| runs::list_late(
+            read,
+            &partitions,
+            limit
+        )
+        .await)
+    }
+    fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
+        write!(self, Some(op), [fences], |tx| {
+            tx.lock_duties(keys_of(&fences), true).await?;
+            tx.tell_time().await?;
+            runs::settle_complete(tx, &fences, limit).await
+        })
+    }
+    fn list_ready(
+        &self,
+        pool: Name,
+        after: Option<RunId>,
+        runs: u32,
+        per_run: u32,
+    ) -> Answer<'_, Vec<ReadyHead>> {
+        read!(self, [pool], |read| leases::list_ready(
+            read, &pool, after, runs, per_run
+        )
+        .await)
+    }
+    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
+        read!(self, [pool], |read| leases::next_ready_at(read, &pool)
+            .await)
+    }
+    fn lease_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        grants: Vec<Grant>,
+    ) -> Answer<'_, Vec<GrantVerdict>> {
+        write!(self, Some(op), [fence, grants], |tx| {
+            tx.lock_duties(vec![fence.key.text()], true).await?;
+            let keys: Vec<_> = grants.iter().map(|grant| grant.key).collect();
+            tx.lock_runs_of(&keys).await?;
+            tx.lock_shards(&keys).await?;
+            let sessions: Vec<_> = grants.iter().map(|grant| grant.session).collect();
+            tx.lock_sessions(&sessions).await?;
+            tx.tell_time().await?;
+            leases::lease(tx, &fence, &grants).await
+        })
+    }
+    fn list_overdue(
+        &self,
+        pool: Name,
+        grace: SignedDuration,
+        limit: u32,
+    ) -> Answer<'_, Vec<Overdue>> {
+        read!(self, [pool], |read| leases::list_overdue(
+            read, &pool, grace, limit
+        )
+        .await)
+    }
+    fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        write!(self, Some(op), [fence, reaps], |tx| {
+            tx.lock_duties(vec![fence.key.text()], true).await?;
+            let keys: Vec<_> = reaps.iter().map(|reap| reap.key).collect();
+            tx.lock_runs_of(&keys).await?;
+            let holders = tx.lock_shards(&keys).await?;
+            tx.lock_sessions(&holders).await?;
+            tx.tell_time().await?;
+            leases::reap(tx, &fence, reaps).await
+        })
+    }
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+        write!(self, Some(op), [register], |tx| {
+            tx.take_turn(kept::Turn::Register, &register.worker.uid)
+                .await?;
+            tx.lock_sessions_of_worker(&register.worker.uid).await?;
+            tx.tell_time().await?;
+            sessions::register(tx, &register).await
+        })
+    }
+    fn renew_sessions(
+        &self,
+        sessions: Vec<SessionId>,
+        ttl: SignedDuration,
+    ) -> Answer<'_, Vec<RenewVerdict>> {
+        write!(self, None, [sessions], |tx| {
+            tx.lock_sessions(&sessions).await?;
+            tx.tell_time().await?;
+            sessions::renew(tx, &sessions, ttl).await
+        })
+    }
+    fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {
+        write!(self, None, [], |tx| {
+            tx.tell_time().await?;
+            tx.run(sql::DRAIN_SESSION, [int(session.0)]).await?;
+            Ok(())
+        })
+    }
+    fn end_session(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        session: SessionId,
+        cause: String,
+    ) -> Answer<'_, bool> {
+        write!(self, Some(op), [fence, cause], |tx| {
+            tx.lock_duties(keys_of(fence.as_slice()), true).await?;
+            tx.lock_sessions(&[session]).await?;
+            tx.tell_time().await?;
+            sessions::end(tx, fence.as_ref(), session, &cause).await
+        })
+    }
+    fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<(Session, u32)>> {
+        read!(self, [pool], |read| sessions::list(read, pool.as_ref())
+            .await)
+    }
+    fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>> {
+        read!(self, [], |read| read.session(session).await)
+    }
+    fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
+        read!(self, [], |read| {
+            let rows = read.all(sql::LIST_LEASES, [int(session.0)], |row| row.shard());
+            Ok(rows.await?.into_iter().map(|row| row.shard).collect())
+        })
+    }
+    fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        read!(self, [keys], |read| shards::get(read, &keys).await)
+    }
+    fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        write!(self, Some(op), [items], |tx| {
+            let keys: Vec<_> = items.iter().map(|item| item.key).collect();
+            tx.lock_runs_of(&keys).await?;
+            tx.lock_shards(&keys).await?;
+            tx.tell_time().await?;
+            shards::finish_all(tx, items).await
+        })
+    }
+    fn save_checkpoints(
+        &self,
+        op: Op,
+        items: Vec<SaveCheckpoint>,
+    ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        write!(self, Some(op), [items], |tx| {
+            let keys: Vec<_> = items.iter().map(|item| item.key).collect();
+            tx.lock_shards(&keys).await?;
+            let sessions: Vec<_> = items.iter().map(|item| item.session).collect();
+            tx.lock_sessions(&sessions).await?;
+            tx.tell_time().await?;
+            shards::checkpoint_all(tx, &items).await
+        })
+    }
+    fn list_shards(&self, run: RunId, page: Page<i32>) -> Answer<'_, Vec<Shard>> {
+        read!(self, [page], |read| shards::list(read, run, &page).await)
+    }
+    fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
+        read!(self, [page], |read| history::list_events(
+            read, filter, &page
+        )
+        .await)
+    }
+    fn remove_history(
+        &self,
+        op: Op,
+        fence: Fence,
+        before: Timestamp,
+        limit: u32,
+    ) -> Answer<'_, u32> {
+        write!(self, Some(op), [fence], |tx| {
+            tx.lock_duties(vec![fence.key.text()], true).await?;
+            tx.tell_time().await?;
+            history::remove(tx, &fence, before, limit).await
+        })
+    }
+    fn dump(&self) -> Answer<'_, Dump> {
+        read!(self, [], |read| history::dump(read).await)
+    }
+}
+
+/// The rows a page may have.
+fn capped<K>(page: &Page<K>) -> u32 {
+    page.limit.min(sichen_core::port::MAX_PAGE)
+}

@@ -1,0 +1,53 @@
+//! What is looked at before a server is used.
+
+use deadpool_postgres::Object;
+use sichen_core::port::Error;
+
+use super::tx::{Result, fault};
+
+/// The oldest server that may be used, as its version number.
+const OLDEST: i32 = 140_000;
+
+/// # Errors
+/// [`Error::Unavailable`] if the server is too old or may forget what it has committed;
+/// [`Error::ReadOnly`] if it is a standby.
+pub(super) async fn server(client: &Object, unsafe_durability: bool) -> Result<()> {
+    let row = client
+        .query_one(
+            "select current_setting('server_version_num')::integer, current_setting('fsync'), \
+             current_setting('synchronous_commit'), pg_is_in_recovery()",
+            &[],
+        )
+        .await
+        .map_err(|e| fault(&e).0)?;
+    let (version, fsync, commit, standby): (i32, String, String, bool) =
+        (row.get(0), row.get(1), row.get(2), row.get(3));
+    if version < OLDEST {
+        return Err(Error::Unavailable(format!(
+            "PostgreSQL {}.{} is too old; 14 or newer is needed",
+            version / 10_000,
+            version % 10_000
+        )));
+    }
+    if standby {
+        return Err(Error::ReadOnly(
+            "the server is a standby; give the address of the primary".into(),
+        ));
+    }
+    for (name, value) in [("fsync", fsync), ("synchronous_commit", commit)] {
+        if value != "off" {
+            continue;
+        }
+        if !unsafe_durability {
+            return Err(Error::Unavailable(format!(
+                "the server has {name} = off, so it may forget what it has committed; set it to on, \
+                 or allow it explicitly (unsafe_durability) where loss does not matter"
+            )));
+        }
+        tracing::warn!(
+            setting = name,
+            "the server may forget what it has committed"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Server nodes and the duties they own.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{NodeId, Term};
+use sichen_core::lease::has_expired;
+use sichen_core::model::{Duty, DutyKey, Node};
+use sichen_core::port::Fence;
+
+use super::row::{at, int};
+use super::sql;
+use super::tx::{Happened, Read, Result, Tx};
+
+/// The instant `ttl` from now.
+pub(super) fn until(read: &Read, ttl: SignedDuration) -> Timestamp {
+    read.now.checked_add(ttl).unwrap_or(Timestamp::MAX)
+}
+
+pub(super) async fn register_node(
+    tx: &mut Tx,
+    address: &str,
+    ttl: SignedDuration,
+) -> Result<NodeId> {
+    if let Some(id) = tx.first_result().await? {
+        return Ok(NodeId(id));
+    }
+    let id = NodeId(tx.next_id().await?);
+    tx.keep_result(id.0).await?;
+    tx.must(sql::INSERT_NODE, (int(id.0), address, at(until(tx, ttl))))
+        .await?;
+    let data = serde_json::json!({ "address": address });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::NodeRegistered, "", "live")
+    };
+    tx.event(&Entity::Node(id), 1, &happened)?;
+    Ok(id)
+}
+
+pub(super) async fn renew_node(
+    tx: &mut Tx,
+    node: NodeId,
+    ttl: SignedDuration,
+) -> Result<Option<Timestamp>> {
+    let end = until(tx, ttl);
+    let renewed = tx
+        .run_one(sql::RENEW_NODE, (int(node.0), at(end), at(tx.now)))
+        .await?;
+    Ok(renewed.then_some(end))
+}
+
+async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
+    let node = read
+        .one(sql::GET_NODE, [int(id.0)], |row| row.node())
+        .await?;
+    Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))
+}
+
+pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Result<Vec<Fence>> {
+    let mut owned = Vec::new();
+    if !is_alive(tx, node).await? {
+        return Ok(owned);
+    }
+    for key in keys {
+        let text = key.text();
+        let row = tx.duty(&text).await?;
+        let (term, owner) = row
+            .as_ref()
+            .map_or((Term(0), None), |r| (r.duty.term, r.duty.node));
+        if owner == Some(node) {
+            owned.push(Fence { key, term });
+            continue;
+        }
+        let evidence = match owner {
+            None if term == Term(0) => "first",
+            None => "released",
+            Some(other) if !is_alive(tx, other).await? => "expired",
+            Some(_) => continue,
+        };
+        let ver = row.map_or(1, |r| r.ver + 1);
+        let term = Term(term.0 + 1);
+        tx.must(
+            sql::PUT_DUTY,
+            (text.as_str(), int(term.0), int(node.0), ver),
+        )
+        .await?;
+        let data = serde_json::json!({ "node": node.0, "term": term.0 });
+        let happened = Happened {
+            cause: evidence,
+            data,
+            ..Happened::new(Kind::DutyAcquired, "", "owned")
+        };
+        tx.event(&Entity::Duty(text), ver, &happened)?;
+        owned.push(Fence { key, term });
+    }
+    Ok(owned)
+}
+
+pub(super) async fn release(tx: &mut Tx, fences: &[Fence]) -> Result<()> {
+    for fence in fences {
+        let text = fence.key.text();
+        let Some(row) = tx.duty(&text).await? else {
+            continue;
+        };
+        if !tx
+            .run_one(sql::RELEASE_DUTY, (text.as_str(), int(fence.term.0)))
+            .await?
+        {
+            continue;
+        }
+        let data = serde_json::json!({ "term": fence.term.0 });
+        let happened = Happened {
+            data,
+            ..Happened::new(Kind::DutyReleased, "owned", "free")
+        };
+        tx.event(&Entity::Duty(text), row.ver + 1, &happened)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn list(read: &Read) -> Result<(Vec<Node>, Vec<Duty>)> {
+    let nodes = read
+        .all(sql::LIST_NODES, [at(read.now)], |row| row.node())
+        .await?;
+    let mut duties = read
+        .all(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))
+        .await?;
+    duties.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok((nodes, duties))
+}

@@ -1,0 +1,138 @@
+//! Events and old runs.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Event};
+use sichen_core::ids::{JobUid, Occasion, RunId};
+use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::port::{Error, EventFilter, Fence, Page};
+
+use super::row::{at, int};
+use super::tx::{Read, Result, Tx};
+use super::{capped, jobs, sql};
+
+/// Operations that one call forgets at most.
+const OPS: u32 = 1_000;
+
+pub(super) async fn list_events(
+    read: &Read,
+    filter: EventFilter,
+    page: &Page<u64>,
+) -> Result<Vec<Event>> {
+    let after = int(page.after.unwrap_or(0));
+    let limit = capped(page);
+    match (filter.run, filter.shard) {
+        (Some(run), Some(shard)) if shard.run != run => Ok(Vec::new()),
+        (_, Some(shard)) => {
+            let params = (after, limit, Entity::Shard(shard).id());
+            read.all(sql::LIST_EVENTS_OF_SHARD, params, |row| row.event())
+                .await
+        }
+        (Some(run), None) => {
+            read.all(sql::LIST_EVENTS_OF_RUN, (after, limit, int(run.0)), |row| {
+                row.event()
+            })
+            .await
+        }
+        (None, None) => {
+            read.all(sql::LIST_EVENTS, (after, limit), |row| row.event())
+                .await
+        }
+    }
+}
+
+pub(super) async fn remove(
+    tx: &mut Tx,
+    fence: &Fence,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u32> {
+    if fence.key != DutyKey::Janitor || !tx.under(fence).await? {
+        return Err(Error::Busy(format!(
+            "duty {} has a newer owner than term {}",
+            fence.key.text(),
+            fence.term
+        )));
+    }
+    let mut old = tx
+        .all(sql::LIST_REMOVABLE_RUNS, (at(before), limit), |row| {
+            let occasion = row.text(2)?;
+            let occasion = Occasion::parse(&occasion)
+                .ok_or_else(|| Error::Corrupt(format!("{occasion:?} is no occasion")))?;
+            Ok((
+                RunId(row.u64(0)?),
+                JobUid(row.uuid(1)?),
+                occasion,
+                row.text(3)?,
+            ))
+        })
+        .await?;
+    let ids: Vec<RunId> = old.iter().map(|(id, ..)| *id).collect();
+    tx.lock_runs(&ids).await?;
+    tx.tell_time().await?;
+    // One that was reopened before the lock was there stays.
+    old.retain(|(id, ..)| {
+        tx.kept(|kept| kept.runs.get(id).is_some_and(|run| run.state.is_closed()))
+    });
+    old.sort_by_key(|(id, ..)| *id);
+    let removed = u32::try_from(old.len()).unwrap_or(u32::MAX);
+    for (id, job, occasion, state) in old {
+        tx.run(sql::DELETE_EVENTS, [int(id.0)]).await?;
+        tx.run(sql::DELETE_SHARDS, [int(id.0)]).await?;
+        tx.must(sql::DELETE_RUN, [int(id.0)]).await?;
+        if let Some(at) = occasion.planned_at() {
+            let reason = "removed".to_owned();
+            let decision = Decision {
+                from: at,
+                to: at,
+                count: 1,
+                reason,
+                reference: state,
+            };
+            jobs::insert_decision(tx, job, &decision).await?;
+        }
+    }
+    forget_ops(tx, before).await?;
+    Ok(removed)
+}
+
+/// Forgets operations as old as the history that goes: nobody asks for them any more.
+async fn forget_ops(tx: &Tx, before: Timestamp) -> Result<()> {
+    let oldest = tx
+        .all(sql::LIST_OLD_OPS, [OPS], |row| {
+            Ok((row.int(0)?, row.at(1)?))
+        })
+        .await?;
+    for (n, at) in oldest {
+        if at >= before {
+            break;
+        }
+        tx.must(sql::DELETE_OP, [n]).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn dump(read: &Read) -> Result<Dump> {
+    let mut duties = read
+        .all(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))
+        .await?;
+    duties.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(Dump {
+        jobs: read
+            .all(sql::DUMP_JOBS, (), |row| Ok(row.job()?.job))
+            .await?,
+        runs: read.all(sql::DUMP_RUNS, (), |row| row.run()).await?,
+        shards: read
+            .all(sql::DUMP_SHARDS, (), |row| Ok(row.shard()?.shard))
+            .await?,
+        sessions: read
+            .all(sql::DUMP_SESSIONS, (), |row| row.session())
+            .await?,
+        duties,
+        decisions: read
+            .all(sql::DUMP_DECISIONS, (), |row| {
+                Ok((JobUid(row.uuid(0)?), row.decision(1)?))
+            })
+            .await?,
+        events: read.all(sql::DUMP_EVENTS, (), |row| row.event()).await?,
+    })
+}

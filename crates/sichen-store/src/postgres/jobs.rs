@@ -1,0 +1,262 @@
+//! Jobs, their revisions, and the high-water marks of their schedules.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{JobUid, Revision};
+use sichen_core::model::{Decision, DutyKey, Job, partition_of};
+use sichen_core::name::JobName;
+use sichen_core::port::{
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Page,
+};
+
+use super::row::{at, int, opt_at};
+use super::tx::{Happened, Read, Result, Tx};
+use super::{capped, runs, sql};
+
+fn word(paused: bool) -> &'static str {
+    if paused { "paused" } else { "live" }
+}
+
+pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
+    let job = match (tx.live_job(&a.name).await?, a.expected_ver) {
+        (None, None) => return create(tx, &a).await,
+        (Some(job), Some(expected)) if job.ver == expected => job,
+        _ => return Ok(ApplyVerdict::Conflict),
+    };
+    if job.document == a.document {
+        return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
+    }
+    let mut ver = job.ver;
+    if let Some(closing) = a.closing {
+        if closing.job != job.uid || advance(tx, closing).await?.is_none() {
+            return Ok(ApplyVerdict::Conflict);
+        }
+        ver += 1;
+    }
+    let revision = Revision(job.revision.0 + 1);
+    let uid = job.uid.0;
+    let params = (
+        uid,
+        ver,
+        revision.0,
+        a.document.as_str(),
+        opt_at(a.next_due),
+    );
+    tx.must(sql::UPDATE_JOB, params).await?;
+    tx.job_changed(job.uid);
+    tx.must(sql::INSERT_REVISION, (uid, revision.0, a.document.as_str()))
+        .await?;
+    let data = serde_json::json!({ "revision": revision.0 });
+    let state = word(job.paused);
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::JobApplied, state, state)
+    };
+    tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
+    let uid = a.new_uid.0;
+    if tx.job(a.new_uid).await?.is_some() {
+        return Ok(ApplyVerdict::Conflict);
+    }
+    let (namespace, name) = (a.name.namespace.as_str(), a.name.name.as_str());
+    let params = (
+        uid,
+        namespace,
+        name,
+        a.document.as_str(),
+        at(a.high_water),
+        opt_at(a.next_due),
+        at(tx.now),
+        partition_of(a.new_uid),
+    );
+    tx.must(sql::INSERT_JOB, params).await?;
+    tx.must(sql::INSERT_REVISION, (uid, 1, a.document.as_str()))
+        .await?;
+    let data = serde_json::json!({
+        "revision": 1, "name": name, "namespace": namespace,
+        "high_water": a.high_water.as_microsecond(),
+    });
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::JobApplied, "", "live")
+    };
+    tx.event(&Entity::Job(a.new_uid), 1, &happened)?;
+    Ok(ApplyVerdict::Created(a.new_uid))
+}
+
+pub(super) async fn list(read: &Read, page: &Page<JobName>) -> Result<Vec<Job>> {
+    let after = page.after.as_ref();
+    let after = after.map_or(("", ""), |n| (n.namespace.as_str(), n.name.as_str()));
+    let params = (after.0, after.1, capped(page));
+    read.all(sql::LIST_JOBS, params, |row| Ok(row.job()?.job))
+        .await
+}
+
+pub(super) async fn set_paused(
+    tx: &mut Tx,
+    paused: bool,
+    closing: Advance,
+    expected_ver: u32,
+) -> Result<ApplyVerdict> {
+    let Some(row) = tx.job(closing.job).await? else {
+        return Ok(ApplyVerdict::Conflict);
+    };
+    let job = row.job;
+    if row.deleted || job.ver != expected_ver {
+        return Ok(ApplyVerdict::Conflict);
+    }
+    if job.paused == paused {
+        return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
+    }
+    let next_due = closing.next_due;
+    if advance(tx, closing).await?.is_none() {
+        return Ok(ApplyVerdict::Conflict);
+    }
+    let ver = job.ver + 1;
+    tx.must(sql::PAUSE_JOB, (job.uid.0, ver, paused, opt_at(next_due)))
+        .await?;
+    tx.job_changed(job.uid);
+    let kind = if paused {
+        Kind::JobPaused
+    } else {
+        Kind::JobResumed
+    };
+    let happened = Happened::new(kind, word(job.paused), word(paused));
+    tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    Ok(ApplyVerdict::Updated(job.uid, job.revision))
+}
+
+pub(super) async fn delete(tx: &mut Tx, uid: JobUid, expected_ver: u32) -> Result<bool> {
+    let Some(row) = tx.job(uid).await? else {
+        return Ok(false);
+    };
+    if !tx
+        .run_one(sql::DELETE_JOB, (uid.0, expected_ver, at(tx.now)))
+        .await?
+    {
+        return Ok(false);
+    }
+    let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
+    tx.event(&Entity::Job(uid), expected_ver + 1, &happened)?;
+    Ok(true)
+}
+
+/// Partitions as the array that statements take.
+pub(super) fn array(partitions: &[u8]) -> Vec<i64> {
+    partitions.iter().map(|p| i64::from(*p)).collect()
+}
+
+pub(super) async fn list_due(
+    read: &Read,
+    partitions: &[u8],
+    until: Timestamp,
+    limit: u32,
+) -> Result<Vec<Job>> {
+    let params = (at(until), array(partitions), limit);
+    read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
+        .await
+}
+
+pub(super) async fn list_decisions(
+    read: &Read,
+    job: JobUid,
+    from: Timestamp,
+    limit: u32,
+) -> Result<Vec<Decision>> {
+    read.all(sql::LIST_DECISIONS, (job.0, at(from), limit), |row| {
+        row.decision(0)
+    })
+    .await
+}
+
+pub(super) async fn insert_decision(tx: &Tx, job: JobUid, d: &Decision) -> Result<()> {
+    let params = (
+        job.0,
+        at(d.from),
+        at(d.to),
+        int(d.count),
+        d.reason.as_str(),
+        d.reference.as_str(),
+    );
+    tx.must(sql::INSERT_DECISION, params).await
+}
+
+pub(super) async fn advance_all(
+    tx: &mut Tx,
+    fences: &[Fence],
+    items: Vec<Advance>,
+) -> Result<Vec<AdvanceVerdict>> {
+    let mut verdicts = Vec::with_capacity(items.len());
+    for item in items {
+        let key = DutyKey::Trigger(partition_of(item.job));
+        let current = match fences.iter().find(|f| f.key == key) {
+            Some(fence) => tx.under(fence).await?,
+            None => false,
+        };
+        if !current {
+            verdicts.push(AdvanceVerdict::OldTerm);
+            continue;
+        }
+        let paused = tx.job(item.job).await?.is_none_or(|row| row.job.paused);
+        let advanced = if paused {
+            None
+        } else {
+            advance(tx, item).await?
+        };
+        verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
+    }
+    Ok(verdicts)
+}
+
+/// Moves one mark; `None` and nothing written if what it was computed from has changed.
+async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>>> {
+    let Some(row) = tx.job(item.job).await?.filter(|row| !row.deleted) else {
+        return Ok(None);
+    };
+    let job = row.job;
+    let holds = job.revision == item.revision
+        && job.high_water.as_microsecond() == item.from.as_microsecond()
+        && item.to >= item.from
+        && item.active_runs.is_none_or(|n| n == job.active_runs);
+    if !holds {
+        return Ok(None);
+    }
+    let params = (
+        job.uid.0,
+        job.ver,
+        at(item.from),
+        at(item.to),
+        opt_at(item.next_due),
+    );
+    tx.must(sql::ADVANCE_JOB, params).await?;
+    tx.job_changed(job.uid);
+    let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
+    let decisions: Vec<_> = item
+        .decisions
+        .iter()
+        .map(|d| {
+            let (from, to) = (d.from.as_microsecond(), d.to.as_microsecond());
+            serde_json::json!({
+                "from": from, "to": to, "count": d.count,
+                "reason": d.reason, "reference": d.reference,
+            })
+        })
+        .collect();
+    let data = serde_json::json!({
+        "from": item.from.as_microsecond(), "to": item.to.as_microsecond(),
+        "runs": occasions, "decisions": decisions,
+    });
+    let state = word(job.paused);
+    let happened = Happened {
+        data,
+        ..Happened::new(Kind::ScheduleAdvanced, state, state)
+    };
+    tx.event(&Entity::Job(job.uid), job.ver + 1, &happened)?;
+    for decision in &item.decisions {
+        insert_decision(tx, job.uid, decision).await?;
+    }
+    runs::create_all(tx, &[], item.runs).await.map(Some)
+}

@@ -1,0 +1,237 @@
+//! Locks, in the port's order, and the rows under them.
+//!
+//! A use case locks what it will decide upon before it reads the clock: duties, jobs, runs, shards,
+//! sessions, each by ascending key. A locked row is kept, so that the rules need not ask for it again.
+//!
+//! # Invariants
+//! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
+//!   forgotten.
+//!
+//! # Not here
+//! Which rows a use case locks: its call in [`super`].
+
+use std::collections::BTreeMap;
+
+use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
+use sichen_core::model::{Run, Session};
+use sichen_core::name::JobName;
+use sichen_core::port::Error;
+
+use super::row::{DutyRow, JobRow, ShardRow, int};
+use super::sql;
+use super::tx::{Result, Tx};
+
+/// Rows whose locks this transaction holds.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub jobs: BTreeMap<JobUid, JobRow>,
+    pub runs: BTreeMap<RunId, Run>,
+    pub shards: BTreeMap<ShardKey, ShardRow>,
+    pub sessions: BTreeMap<SessionId, Session>,
+    pub duties: BTreeMap<String, DutyRow>,
+}
+
+impl Tx {
+    /// Locks duties: against change by others, or (`shared`) against any.
+    pub async fn lock_duties(&self, keys: Vec<String>, shared: bool) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let statement = if shared {
+            sql::SHARE_DUTIES
+        } else {
+            sql::LOCK_DUTIES
+        };
+        let rows = self
+            .all(statement, [keys], |row| Ok((row.text(0)?, row.duty()?)))
+            .await?;
+        if shared {
+            self.kept(|kept| kept.duties.extend(rows));
+        }
+        Ok(())
+    }
+
+    pub async fn lock_jobs(&self, uids: Vec<uuid::Uuid>) -> Result<()> {
+        if !uids.is_empty() {
+            let rows = self.all(sql::LOCK_JOBS, [uids], |row| row.job()).await?;
+            self.keep_jobs(rows);
+        }
+        Ok(())
+    }
+
+    fn keep_jobs(&self, rows: Vec<JobRow>) {
+        let rows = rows.into_iter().map(|row| (row.job.uid, row));
+        self.kept(|kept| kept.jobs.extend(rows));
+    }
+
+    /// Locks runs, and their jobs before them.
+    pub async fn lock_runs(&self, ids: &[RunId]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
+        let jobs = self
+            .all(sql::LOCK_JOBS_OF_RUNS, [ids.clone()], |row| row.job())
+            .await?;
+        self.keep_jobs(jobs);
+        let rows = self.all(sql::LOCK_RUNS, [ids], |row| row.run()).await?;
+        let rows = rows.into_iter().map(|run| (run.id, run));
+        self.kept(|kept| kept.runs.extend(rows));
+        Ok(())
+    }
+
+    pub async fn lock_shards(&self, keys: &[ShardKey]) -> Result<Vec<SessionId>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let runs: Vec<i64> = keys.iter().map(|key| int(key.run.0)).collect();
+        let numbers: Vec<i64> = keys.iter().map(|key| i64::from(key.no.0)).collect();
+        let rows = self
+            .all(sql::LOCK_SHARDS, (runs, numbers), |row| row.shard())
+            .await?;
+        let holders = rows.iter().filter_map(|row| row.shard.session).collect();
+        let rows = rows.into_iter().map(|row| (row.shard.key, row));
+        self.kept(|kept| kept.shards.extend(rows));
+        Ok(holders)
+    }
+
+    pub async fn lock_sessions(&self, ids: &[SessionId]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
+        let rows = self
+            .all(sql::LOCK_SESSIONS, [ids], |row| row.session())
+            .await?;
+        let rows = rows.into_iter().map(|session| (session.id, session));
+        self.kept(|kept| kept.sessions.extend(rows));
+        Ok(())
+    }
+
+    /// Adds what became of shards to a run's counters.
+    pub async fn count_run(&self, id: RunId, by: [i64; 4]) -> Result<()> {
+        self.must(sql::COUNT_RUN, (int(id.0), by[0], by[1], by[2], by[3]))
+            .await?;
+        self.kept(|kept| {
+            let Some(run) = kept.runs.get_mut(&id) else {
+                return;
+            };
+            let c = &mut run.counters;
+            let add = |n: u32, by: i64| {
+                let by = i32::try_from(by).unwrap_or(i32::MAX);
+                n.checked_add_signed(by)
+            };
+            match (
+                add(c.open, by[0]),
+                add(c.succeeded, by[1]),
+                add(c.failed, by[2]),
+                add(c.cancelled, by[3]),
+            ) {
+                (Some(open), Some(succeeded), Some(failed), Some(cancelled)) => {
+                    (c.open, c.succeeded, c.failed, c.cancelled) =
+                        (open, succeeded, failed, cancelled);
+                }
+                // The database will refuse it too.
+                _ => drop(kept.runs.remove(&id)),
+            }
+        });
+        Ok(())
+    }
+
+    /// Counts one more grant of a session under lock: its number, and the worker's name.
+    pub async fn count_grant(&self, id: SessionId) -> Result<(u64, String)> {
+        let session = self.session(id).await?;
+        let mut session =
+            session.ok_or_else(|| Error::Corrupt(format!("session {id} is gone under lock")))?;
+        self.must(sql::COUNT_GRANT, [int(id.0)]).await?;
+        session.grant_seq += 1;
+        let counted = (session.grant_seq, session.worker.name.as_str().to_owned());
+        self.kept(|kept| {
+            kept.sessions.insert(id, session);
+        });
+        Ok(counted)
+    }
+
+    /// The run's row was changed otherwise than by [`Tx::count_run`].
+    pub fn run_changed(&self, id: RunId) {
+        self.kept(|kept| drop(kept.runs.remove(&id)));
+    }
+
+    pub fn shard_changed(&self, key: ShardKey) {
+        self.kept(|kept| drop(kept.shards.remove(&key)));
+    }
+
+    pub fn session_changed(&self, id: SessionId) {
+        self.kept(|kept| drop(kept.sessions.remove(&id)));
+    }
+
+    pub fn job_changed(&self, uid: JobUid) {
+        self.kept(|kept| drop(kept.jobs.remove(&uid)));
+    }
+
+    /// Shards of the run were changed, no matter which.
+    pub fn shards_changed(&self, run: RunId) {
+        self.kept(|kept| kept.shards.retain(|key, _| key.run != run));
+    }
+
+    /// A run of the job opened or closed.
+    pub async fn count_active(&self, job: JobUid, by: i32) -> Result<()> {
+        self.must(sql::COUNT_ACTIVE_RUNS, (job.0, by)).await?;
+        self.kept(|kept| {
+            if let Some(row) = kept.jobs.get_mut(&job) {
+                let runs = row.job.active_runs.checked_add_signed(by);
+                // The database will refuse to go below none.
+                row.job.active_runs = runs.unwrap_or(0);
+            }
+        });
+        Ok(())
+    }
+
+    /// Locks the runs of shards, and their jobs before them.
+    pub async fn lock_runs_of(&self, keys: &[ShardKey]) -> Result<()> {
+        let mut runs: Vec<RunId> = keys.iter().map(|key| key.run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        self.lock_runs(&runs).await
+    }
+
+    /// Locks the live job of a name.
+    pub async fn lock_live_job(&self, name: &JobName) -> Result<()> {
+        let params = (name.namespace.as_str(), name.name.as_str());
+        let rows = self
+            .all(sql::LOCK_LIVE_JOB, params, |row| row.job())
+            .await?;
+        self.keep_jobs(rows);
+        Ok(())
+    }
+
+    /// Locks `node` and the owners of the duties `keys`.
+    pub async fn lock_nodes(&self, keys: Vec<String>, node: NodeId) -> Result<()> {
+        let params = (keys, int(node.0));
+        self.all(sql::LOCK_NODES, params, |_| Ok(())).await?;
+        Ok(())
+    }
+
+    /// Locks the live sessions of the worker `uid`.
+    pub async fn lock_sessions_of_worker(&self, uid: &str) -> Result<()> {
+        self.all(sql::LOCK_SESSIONS_OF_WORKER, [uid], |_| Ok(()))
+            .await?;
+        Ok(())
+    }
+
+    /// Waits for others that do the same and have no row to lock for it yet.
+    pub async fn take_turn(&self, of: Turn, which: &str) -> Result<()> {
+        self.all(sql::TAKE_TURN, (of as i32, which), |_| Ok(()))
+            .await?;
+        Ok(())
+    }
+}
+
+/// What is done by one transaction at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// Claiming duties, which may not have a row yet.
+    Claim = 1,
+    /// Registering a worker of one uid.
+    Register = 2,
+}

@@ -1,0 +1,374 @@
+//! Leases on shards: granted, found overdue, taken back.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
+use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
+use sichen_core::model::{DutyKey, Run, Session};
+use sichen_core::name::Name;
+use sichen_core::port::{
+    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
+};
+
+use super::param::params;
+use super::row::{ShardRow, at, int, opt_at};
+use super::shards::{self, Ended};
+use super::sql;
+use super::tx::{Happened, Read, Result, Tx};
+
+pub(super) async fn list_ready(
+    read: &Read,
+    pool: &Name,
+    after: Option<RunId>,
+    runs: u32,
+    per_run: u32,
+) -> Result<Vec<ReadyHead>> {
+    let now = at(read.now);
+    let after = match after {
+        Some(id) => read.run_row(id).await?,
+        None => None,
+    };
+    // Ranks are negated priorities: smaller than any comes first.
+    let place = after.map_or((i32::MIN, 0), |run| {
+        (run.terms.priority.saturating_neg(), int(run.id.0))
+    });
+    let params = (pool.as_str(), place.0, place.1, now, runs);
+    let open: Vec<Run> = read
+        .all(sql::LIST_READY_RUNS, params, |row| row.run())
+        .await?;
+    let mut heads = Vec::with_capacity(open.len());
+    for run in open {
+        let id = run.id;
+        let shards = read
+            .all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
+                Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
+            })
+            .await?;
+        heads.push(ReadyHead {
+            run: id,
+            job: run.job,
+            revision: run.revision,
+            terms: run.terms,
+            running: read.count(sql::COUNT_RUNNING, [int(id.0)]).await?,
+            shards,
+        });
+    }
+    Ok(heads)
+}
+
+pub(super) async fn next_ready_at(read: &Read, pool: &Name) -> Result<Option<Timestamp>> {
+    read.one(
+        sql::GET_NEXT_READY_AT,
+        (pool.as_str(), at(read.now)),
+        |row| row.at(0),
+    )
+    .await
+}
+
+/// Whether `session` may be given one more shard of `pool`.
+pub(super) async fn can_hold(
+    read: &Read,
+    session: SessionId,
+    pool: &Name,
+) -> Result<std::result::Result<(), GrantRefused>> {
+    let Some(s) = read.session(session).await? else {
+        return Ok(Err(GrantRefused::NoSession));
+    };
+    let held = read.count(sql::COUNT_HELD, [int(session.0)]).await?;
+    Ok(judge(read, &s, held, pool))
+}
+
+fn judge(
+    read: &Read,
+    s: &Session,
+    held: u32,
+    pool: &Name,
+) -> std::result::Result<(), GrantRefused> {
+    let over = s.ended.is_some() || has_expired(s.expires_at, read.now);
+    if over || s.draining || s.pool != *pool {
+        return Err(GrantRefused::NoSession);
+    }
+    if held >= s.slots {
+        return Err(GrantRefused::NoSlot);
+    }
+    Ok(())
+}
+
+/// Sessions and runs that one batch of grants looks at, each read and counted once.
+#[derive(Default)]
+struct Seen {
+    sessions: BTreeMap<SessionId, (Option<Session>, u32)>,
+    runs: BTreeMap<RunId, (Option<Run>, u32)>,
+}
+
+impl Seen {
+    async fn session(&mut self, tx: &Tx, id: SessionId) -> Result<&mut (Option<Session>, u32)> {
+        if let std::collections::btree_map::Entry::Vacant(v) = self.sessions.entry(id) {
+            v.insert((
+                tx.session(id).await?,
+                tx.count(sql::COUNT_HELD, [int(id.0)]).await?,
+            ));
+        }
+        self.sessions
+            .get_mut(&id)
+            .ok_or_else(|| Error::Corrupt(format!("session {id}")))
+    }
+
+    async fn run(&mut self, tx: &Tx, id: RunId) -> Result<&mut (Option<Run>, u32)> {
+        if let std::collections::btree_map::Entry::Vacant(v) = self.runs.entry(id) {
+            v.insert((
+                tx.run_row(id).await?,
+                tx.count(sql::COUNT_RUNNING, [int(id.0)]).await?,
+            ));
+        }
+        self.runs
+            .get_mut(&id)
+            .ok_or_else(|| Error::Corrupt(format!("run {id}")))
+    }
+}
+
+pub(super) async fn lease(
+    tx: &mut Tx,
+    fence: &Fence,
+    grants: &[Grant],
+) -> Result<Vec<GrantVerdict>> {
+    let current = tx.under(fence).await?;
+    let mut seen = Seen::default();
+    let mut verdicts = Vec::with_capacity(grants.len());
+    for grant in grants {
+        let checked = if current {
+            check(tx, &mut seen, fence, grant).await?
+        } else {
+            Err(GrantRefused::OldTerm)
+        };
+        verdicts.push(match checked {
+            Err(refused) => GrantVerdict::Refused(refused),
+            Ok(row) => {
+                let granted =
+                    hand_over(tx, row, grant.session, grant.attempt_timeout, false).await?;
+                seen.session(tx, grant.session).await?.1 += 1;
+                let (run, running) = seen.run(tx, grant.key.run).await?;
+                *running += 1;
+                if let Some(run) = run {
+                    start(tx, run).await?;
+                }
+                GrantVerdict::Granted(Box::new(granted))
+            }
+        });
+    }
+    Ok(verdicts)
+}
+
+async fn check(
+    tx: &Tx,
+    seen: &mut Seen,
+    fence: &Fence,
+    grant: &Grant,
+) -> Result<std::result::Result<ShardRow, GrantRefused>> {
+    let Some(row) = tx.shard(grant.key).await? else {
+        return Ok(Err(GrantRefused::NotReady));
+    };
+    let (run, running) = seen.run(tx, grant.key.run).await?;
+    let Some(run) = run else {
+        return Ok(Err(GrantRefused::NotReady));
+    };
+    if fence.key != DutyKey::Pool(run.terms.pool.clone()) {
+        return Ok(Err(GrantRefused::OldTerm));
+    }
+    let shard = &row.shard;
+    let ready =
+        shard.state.is_grantable() && shard.ready_at <= tx.now && shard.token == grant.token;
+    if !ready || run.stop.is_some() || run.state.is_closed() {
+        return Ok(Err(GrantRefused::NotReady));
+    }
+    let (pool, full) = (run.terms.pool.clone(), *running >= run.terms.parallelism);
+    let (session, held) = seen.session(tx, grant.session).await?;
+    let judged = match session {
+        Some(s) => judge(tx, s, *held, &pool),
+        None => Err(GrantRefused::NoSession),
+    };
+    Ok(match judged {
+        Err(refused) => Err(refused),
+        Ok(()) if full => Err(GrantRefused::Parallelism),
+        Ok(()) => Ok(row),
+    })
+}
+
+/// Gives a waiting shard to a session.
+pub(super) async fn hand_over(
+    tx: &mut Tx,
+    row: ShardRow,
+    session: SessionId,
+    timeout: Option<SignedDuration>,
+    born: bool,
+) -> Result<Granted> {
+    let ShardRow {
+        mut shard,
+        last_end,
+    } = row;
+    let now = tx.now;
+    let (grant_seq, worker) = tx.count_grant(session).await?;
+    let from = if born { "" } else { shard.state.word() };
+    let before = shard.token;
+    shard.state = ShardState::Running;
+    shard.token = shard.token.next(tx.epoch);
+    shard.attempt += 1;
+    shard.used += 1;
+    shard.takeovers += u32::from(last_end == Some(AttemptEnd::Lost));
+    shard.session = Some(session);
+    shard.grant_seq = grant_seq;
+    shard.timeout_at = timeout.and_then(|t| now.checked_add(t).ok());
+    shard.digest = String::new();
+    shard.started_at = Some(now);
+    shard.ver += u32::from(!born);
+    let params = params![
+        int(shard.key.run.0),
+        shard.key.no.0,
+        int(before.0),
+        int(session.0),
+        int(shard.token.0),
+        shard.attempt,
+        shard.used,
+        shard.takeovers,
+        int(grant_seq),
+        opt_at(shard.timeout_at),
+        at(now),
+        shard.ver,
+    ];
+    tx.must(sql::LEASE_SHARD, params).await?;
+    tx.shard_changed(shard.key);
+    let data = serde_json::json!({
+        "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
+    });
+    let happened = Happened {
+        attempt: Some(shard.attempt),
+        token: Some(shard.token),
+        data,
+        ..Happened::new(Kind::AttemptGranted, from, ShardState::Running.word())
+    };
+    tx.event(&Entity::Shard(shard.key), shard.ver, &happened)?;
+    Ok(Granted { shard, grant_seq })
+}
+
+/// Notes the first grant of a run.
+async fn start(tx: &mut Tx, run: &mut Run) -> Result<()> {
+    if run.state != RunState::Scheduled {
+        return Ok(());
+    }
+    tx.must(sql::START_RUN, (int(run.id.0), at(tx.now))).await?;
+    tx.run_changed(run.id);
+    let (from, to) = (run.state.word(), RunState::Running.word());
+    run.state = RunState::Running;
+    run.ver += 1;
+    tx.event(
+        &Entity::Run(run.id),
+        run.ver,
+        &Happened::new(Kind::RunStarted, from, to),
+    )
+}
+
+pub(super) async fn list_overdue(
+    read: &Read,
+    pool: &Name,
+    grace: SignedDuration,
+    limit: u32,
+) -> Result<Vec<Overdue>> {
+    let limit = limit as usize;
+    let over = read
+        .all(sql::LIST_HOLDERS, (pool.as_str(), at(read.now)), |row| {
+            Ok(SessionId(row.u64(0)?))
+        })
+        .await?;
+    let mut found = BTreeMap::new();
+    for session in over {
+        if found.len() >= limit {
+            break;
+        }
+        for row in read
+            .all(sql::LIST_LEASES, [int(session.0)], |row| row.shard())
+            .await?
+        {
+            found.insert(row.shard.key, (row.shard, true));
+        }
+    }
+    if found.len() < limit
+        && let Ok(ended_by) = read.now.checked_sub(grace)
+    {
+        let params = (pool.as_str(), at(ended_by), int(limit as u64));
+        for row in read
+            .all(sql::LIST_TIMED_OUT, params, |row| row.shard())
+            .await?
+        {
+            found.entry(row.shard.key).or_insert((row.shard, false));
+        }
+    }
+    let mut overdue = Vec::with_capacity(found.len().min(limit));
+    let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
+    for (key, (shard, session_over)) in found.into_iter().take(limit) {
+        let run = match runs.get(&key.run) {
+            Some(run) => run,
+            None => {
+                let Some(run) = read.run_row(key.run).await? else {
+                    return Err(Error::Corrupt(format!("shard {key} has no run")));
+                };
+                runs.entry(key.run).or_insert(run)
+            }
+        };
+        overdue.push(Overdue {
+            shard,
+            stop: run.stop.map(|(cause, _)| cause),
+            job: (run.job, run.revision),
+            session_over,
+        });
+    }
+    Ok(overdue)
+}
+
+pub(super) async fn reap(tx: &mut Tx, fence: &Fence, reaps: Vec<Reap>) -> Result<Vec<ReapVerdict>> {
+    let current = tx.under(fence).await?;
+    let mut verdicts = Vec::with_capacity(reaps.len());
+    for reap in reaps {
+        let right = match tx.run_row(reap.key.run).await? {
+            Some(run) => fence.key == DutyKey::Pool(run.terms.pool),
+            None => false,
+        };
+        if !current || !right {
+            verdicts.push(ReapVerdict::OldTerm);
+            continue;
+        }
+        let row = match tx.shard(reap.key).await? {
+            Some(row)
+                if row.shard.state == ShardState::Running && row.shard.token == reap.token =>
+            {
+                row
+            }
+            _ => {
+                verdicts.push(ReapVerdict::Gone);
+                continue;
+            }
+        };
+        let lives = match row.shard.session {
+            Some(session) if reap.only_if_session_over => !tx.session_over(session).await?,
+            _ => false,
+        };
+        if lives {
+            verdicts.push(ReapVerdict::Gone);
+            continue;
+        }
+        let ended = Ended {
+            transition: reap.transition,
+            digest: String::new(),
+            progress: None,
+            failure: Some(reap.failure),
+            raise_token: true,
+            expand: None,
+        };
+        verdicts.push(ReapVerdict::Reaped(
+            shards::end_attempt(tx, row, ended).await?,
+        ));
+    }
+    Ok(verdicts)
+}

@@ -1,0 +1,89 @@
+//! Brings a database to the present schema: forward only, each migration once and whole.
+//!
+//! # Invariants
+//! - All of it happens in one transaction, one process at a time; a failed migration leaves nothing.
+//! - A migration that was applied is never edited (its checksum is kept with it).
+//! - A database of a newer version is refused untouched.
+//!
+//! # Not here
+//! The schema itself (`sql/postgres/migrations`).
+
+use deadpool_postgres::Object;
+use sichen_core::port::Error;
+
+use super::sql::MIGRATIONS;
+use super::tx::{Result, fault};
+
+/// The advisory lock of whoever migrates: "sichen" in ASCII.
+const LOCK: i64 = 0x7369_6368_656e;
+
+/// Applies what is missing.
+pub(super) async fn migrate(client: &mut Object) -> Result<()> {
+    migrate_to(client, MIGRATIONS).await
+}
+
+async fn migrate_to(client: &mut Object, known: &[(u32, &str, &str)]) -> Result<()> {
+    let fault = |e| fault(&e).0;
+    let tx = client.transaction().await.map_err(fault)?;
+    // Another process may be at it, for longer than a statement usually takes.
+    tx.batch_execute("set local statement_timeout = 0; set local lock_timeout = 0")
+        .await
+        .map_err(fault)?;
+    tx.execute("select pg_advisory_xact_lock($1)", &[&LOCK])
+        .await
+        .map_err(fault)?;
+    tx.batch_execute(
+        "create table if not exists migration
+           (no integer primary key, name text not null, checksum text not null)",
+    )
+    .await
+    .map_err(fault)?;
+    let rows = tx
+        .query("select no, name, checksum from migration order by no", &[])
+        .await
+        .map_err(fault)?;
+    let applied: Vec<(i64, String, String)> = rows
+        .iter()
+        .map(|row| (i64::from(row.get::<_, i32>(0)), row.get(1), row.get(2)))
+        .collect();
+    let newest = known.last().map_or(0, |(no, ..)| i64::from(*no));
+    if let Some((no, name, _)) = applied.last().filter(|(no, ..)| *no > newest) {
+        return Err(Error::Unavailable(format!(
+            "the database has migration {no} ({name}), this version knows only up to {newest}; \
+             start the newer version"
+        )));
+    }
+    for (no, name, text) in known {
+        let sum = checksum(text);
+        match applied.iter().find(|(n, ..)| *n == i64::from(*no)) {
+            Some((_, _, applied)) if *applied == sum => {}
+            Some(_) => {
+                return Err(Error::Corrupt(format!(
+                    "migration {no} ({name}) was applied with another text than this version's"
+                )));
+            }
+            None => {
+                tx.batch_execute(text).await.map_err(fault)?;
+                let no = i32::try_from(*no).unwrap_or(i32::MAX);
+                tx.execute(
+                    "insert into migration values ($1, $2, $3)",
+                    &[&no, name, &sum],
+                )
+                .await
+                .map_err(fault)?;
+            }
+        }
+    }
+    tx.commit().await.map_err(fault)
+}
+
+/// FNV-1a of the text without its line ends' kind: enough to notice an edit.
+fn checksum(text: &str) -> String {
+    let hash = text
+        .bytes()
+        .filter(|b| *b != b'\r')
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        });
+    format!("{hash:016x}")
+}

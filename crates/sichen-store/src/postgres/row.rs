@@ -1,0 +1,350 @@
+//! Rows to values and back.
+//!
+//! # Invariants
+//! - Rows are read by position, in the order of the schema; a word or number that does not make
+//!   sense is [`Error::Corrupt`], never a guess.
+//!
+//! # Not here
+//! Which rows: the statements.
+
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Event, Kind};
+use sichen_core::ids::{
+    JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
+};
+use sichen_core::lifecycle::run::Counters;
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
+use sichen_core::model::{
+    Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run, RunTerms,
+    Session, Shard, WorkerIdentity,
+};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::Error;
+use tokio_postgres::types::{FromSql, Type};
+use uuid::Uuid;
+
+use super::tx::Result;
+
+/// A number as the database keeps it; what is above its greatest is kept as that.
+pub(super) fn int(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+pub(super) fn opt_int(n: Option<u64>) -> Option<i64> {
+    n.map(int)
+}
+
+/// An instant as the database keeps it: microseconds since 1970.
+pub(super) fn at(t: Timestamp) -> i64 {
+    t.as_microsecond()
+}
+
+pub(super) fn opt_at(t: Option<Timestamp>) -> Option<i64> {
+    t.map(at)
+}
+
+/// An instant before which nothing may happen: rounded up.
+pub(super) fn not_before(t: Timestamp) -> i64 {
+    let micros = t.as_microsecond();
+    let below = Timestamp::from_microsecond(micros).is_ok_and(|floor| floor < t);
+    micros.saturating_add(i64::from(below))
+}
+
+/// A job's row with what the port does not show.
+#[derive(Clone, Debug)]
+pub(super) struct JobRow {
+    pub job: Job,
+    pub deleted: bool,
+}
+
+/// A shard's row with what the port does not show.
+#[derive(Clone, Debug)]
+pub(super) struct ShardRow {
+    pub shard: Shard,
+    pub last_end: Option<AttemptEnd>,
+}
+
+/// A duty's row with its version.
+#[derive(Clone, Debug)]
+pub(super) struct DutyRow {
+    pub duty: Duty,
+    pub ver: u32,
+}
+
+/// One row of a result.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a>(pub &'a tokio_postgres::Row);
+
+/// Any value, looked at only for whether it is one.
+struct Any;
+
+impl FromSql<'_> for Any {
+    fn from_sql(
+        _: &Type,
+        _: &[u8],
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self)
+    }
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl<'a> Row<'a> {
+    fn get<T: FromSql<'a>>(self, i: usize) -> Result<T> {
+        self.0
+            .try_get(i)
+            .map_err(|e| Error::Corrupt(format!("{e} (column {})", self.column(i))))
+    }
+    fn column(self, i: usize) -> &'a str {
+        self.0.columns().get(i).map_or("?", |c| c.name())
+    }
+    fn bad(self, i: usize, what: &str) -> Error {
+        Error::Corrupt(format!("column {} is no {what}", self.column(i)))
+    }
+    fn parsed<T>(self, i: usize, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+        parse(self.get(i)?).ok_or_else(|| self.bad(i, what))
+    }
+    fn maybe<T>(self, i: usize, f: impl Fn(Self, usize) -> Result<T>) -> Result<Option<T>> {
+        match self.get::<Option<Any>>(i)? {
+            None => Ok(None),
+            Some(_) => f(self, i).map(Some),
+        }
+    }
+
+    pub fn text(self, i: usize) -> Result<String> {
+        self.get(i)
+    }
+    pub fn int(self, i: usize) -> Result<i64> {
+        let column = self.0.columns().get(i);
+        match column.map(|c| c.type_()) {
+            Some(&Type::INT2) => Ok(i64::from(self.get::<i16>(i)?)),
+            Some(&Type::INT4) => Ok(i64::from(self.get::<i32>(i)?)),
+            _ => self.get(i),
+        }
+    }
+    pub fn u64(self, i: usize) -> Result<u64> {
+        u64::try_from(self.int(i)?).map_err(|_| self.bad(i, "number from 0"))
+    }
+    pub fn opt_u64(self, i: usize) -> Result<Option<u64>> {
+        self.maybe(i, Self::u64)
+    }
+    pub fn u32(self, i: usize) -> Result<u32> {
+        u32::try_from(self.int(i)?).map_err(|_| self.bad(i, "number below 2^32"))
+    }
+    pub fn i32(self, i: usize) -> Result<i32> {
+        self.get(i)
+    }
+    pub fn flag(self, i: usize) -> Result<bool> {
+        self.get(i)
+    }
+    pub fn at(self, i: usize) -> Result<Timestamp> {
+        Timestamp::from_microsecond(self.int(i)?).map_err(|_| self.bad(i, "instant"))
+    }
+    pub fn opt_at(self, i: usize) -> Result<Option<Timestamp>> {
+        self.maybe(i, Self::at)
+    }
+    pub fn uuid(self, i: usize) -> Result<Uuid> {
+        self.get(i)
+    }
+    pub fn name(self, i: usize) -> Result<Name> {
+        self.parsed(i, "name", |s| Name::new(s).ok())
+    }
+    pub fn job_name(self, i: usize) -> Result<JobName> {
+        Ok(JobName {
+            namespace: self.name(i)?,
+            name: self.name(i + 1)?,
+        })
+    }
+    pub fn shard_state(self, i: usize) -> Result<ShardState> {
+        self.parsed(i, "shard state", ShardState::parse)
+    }
+
+    pub fn node(self) -> Result<Node> {
+        Ok(Node {
+            id: NodeId(self.u64(0)?),
+            address: self.text(1)?,
+            expires_at: self.at(2)?,
+        })
+    }
+
+    pub fn duty(self) -> Result<DutyRow> {
+        let duty = Duty {
+            key: self.parsed(0, "duty key", DutyKey::parse)?,
+            term: Term(self.u64(1)?),
+            node: self.opt_u64(2)?.map(NodeId),
+        };
+        Ok(DutyRow {
+            duty,
+            ver: self.u32(3)?,
+        })
+    }
+
+    pub fn job(self) -> Result<JobRow> {
+        let job = Job {
+            uid: JobUid(self.uuid(0)?),
+            name: self.job_name(1)?,
+            revision: Revision(self.u32(3)?),
+            ver: self.u32(4)?,
+            document: self.text(5)?,
+            paused: self.flag(6)?,
+            high_water: self.at(7)?,
+            next_due: self.opt_at(8)?,
+            active_runs: self.u32(9)?,
+            created_at: self.at(10)?,
+        };
+        Ok(JobRow {
+            job,
+            deleted: self.opt_at(11)?.is_some(),
+        })
+    }
+
+    /// A decision whose first column is `i`.
+    pub fn decision(self, i: usize) -> Result<Decision> {
+        Ok(Decision {
+            from: self.at(i)?,
+            to: self.at(i + 1)?,
+            count: self.u64(i + 2)?,
+            reason: self.text(i + 3)?,
+            reference: self.text(i + 4)?,
+        })
+    }
+
+    pub fn run(self) -> Result<Run> {
+        let period = match (self.opt_at(6)?, self.opt_at(7)?) {
+            (Some(start), Some(end)) => Some(Period { start, end }),
+            _ => None,
+        };
+        let stop = match (
+            self.maybe(23, |r, i| r.parsed(i, "stop cause", StopCause::parse))?,
+            self.opt_at(24)?,
+        ) {
+            (Some(cause), Some(at)) => Some((cause, at)),
+            _ => None,
+        };
+        let rank = self.i32(10)?;
+        Ok(Run {
+            id: RunId(self.u64(0)?),
+            job: JobUid(self.uuid(1)?),
+            job_name: self.job_name(2)?,
+            occasion: self.parsed(4, "occasion", Occasion::parse)?,
+            revision: Revision(self.u32(5)?),
+            period,
+            terms: RunTerms {
+                pool: self.name(8)?,
+                handler: self.text(9)?,
+                priority: rank.saturating_neg(),
+                parallelism: self.u32(11)?,
+                parameters: self.text(12)?,
+                counts_must_match: self.flag(13)?,
+                deadline: self.opt_at(14)?,
+            },
+            state: self.parsed(15, "run state", RunState::parse)?,
+            round: self.u32(16)?,
+            ver: self.u32(17)?,
+            counters: Counters {
+                total: self.u32(18)?,
+                open: self.u32(19)?,
+                succeeded: self.u32(20)?,
+                failed: self.u32(21)?,
+                cancelled: self.u32(22)?,
+            },
+            stop,
+            reason: self.text(25)?,
+            digest: self.text(26)?,
+            created_at: self.at(27)?,
+            started_at: self.opt_at(28)?,
+            ended_at: self.opt_at(29)?,
+        })
+    }
+
+    pub fn shard(self) -> Result<ShardRow> {
+        let failure = match self.maybe(21, Self::text)? {
+            Some(code) => Some(Failure {
+                code,
+                message: self.text(22)?,
+            }),
+            None => None,
+        };
+        let shard = Shard {
+            key: ShardKey::new(RunId(self.u64(0)?), self.i32(1)?),
+            descriptor: self.parsed(3, "descriptor", |s| serde_json::from_str(s).ok())?,
+            state: self.shard_state(4)?,
+            ver: self.u32(5)?,
+            token: Token(self.u64(6)?),
+            attempt: self.u32(7)?,
+            used: self.u32(8)?,
+            takeovers: self.u32(9)?,
+            ready_at: self.at(10)?,
+            session: self.opt_u64(11)?.map(SessionId),
+            grant_seq: self.u64(12)?,
+            timeout_at: self.opt_at(13)?,
+            digest: self.text(14)?,
+            checkpoint: Checkpoint {
+                seq: self.u64(15)?,
+                position: self.text(16)?,
+            },
+            progress: Progress {
+                done: self.u64(17)?,
+                expected: self.opt_u64(18)?,
+                rate_milli: self.u64(19)?,
+                waiting_on: self.text(20)?,
+            },
+            failure,
+            started_at: self.opt_at(23)?,
+            ended_at: self.opt_at(24)?,
+        };
+        let last_end = self.maybe(25, |r, i| r.parsed(i, "attempt end", AttemptEnd::parse))?;
+        Ok(ShardRow { shard, last_end })
+    }
+
+    pub fn session(self) -> Result<Session> {
+        let ended = match (self.opt_at(13)?, self.maybe(14, Self::text)?) {
+            (Some(at), Some(cause)) => Some((at, cause)),
+            _ => None,
+        };
+        Ok(Session {
+            id: SessionId(self.u64(0)?),
+            ver: self.u32(1)?,
+            worker: WorkerIdentity {
+                name: self.name(2)?,
+                uid: self.text(3)?,
+                boot_id: self.text(4)?,
+                incarnation: self.text(5)?,
+            },
+            pool: self.name(6)?,
+            slots: self.u32(7)?,
+            handlers: self.parsed(8, "list of handlers", |s| serde_json::from_str(s).ok())?,
+            draining: self.flag(9)?,
+            grant_seq: self.u64(10)?,
+            registered_at: self.at(11)?,
+            expires_at: self.at(12)?,
+            ended,
+        })
+    }
+
+    pub fn event(self) -> Result<Event> {
+        let kind = self.text(1)?;
+        let entity = self.parsed(2, "entity", |id| Entity::parse(&kind, id))?;
+        let duty = match (self.maybe(8, Self::text)?, self.opt_u64(9)?) {
+            (Some(key), Some(term)) => Some((key, Term(term))),
+            _ => None,
+        };
+        Ok(Event {
+            seq: self.u64(0)?,
+            entity,
+            ver: self.u32(4)?,
+            at: self.at(5)?,
+            op: OpId(self.uuid(6)?),
+            actor: self.text(7)?,
+            duty,
+            kind: self.parsed(10, "kind", Kind::parse)?,
+            from: self.text(11)?,
+            to: self.text(12)?,
+            attempt: self.maybe(13, Self::u32)?,
+            token: self.opt_u64(14)?.map(Token),
+            cause: self.text(15)?,
+            data: self.text(16)?,
+        })
+    }
+}

@@ -1,0 +1,592 @@
+//! What a use case works with: a connection to read from, and one transaction to write in.
+//!
+//! A write whose guard the transaction has under lock is sent and not waited for
+//! ([`Tx::must`]): the server takes statements in their order, so whatever is asked later sees it,
+//! and the commit waits for all. Rows that were locked are kept here, and a change of them is made
+//! here too or the kept row is forgotten.
+//!
+//! # Invariants
+//! - A row is kept only while its lock is held.
+//! - Events are written last, in one statement; nothing reads them before.
+//!
+//! # Not here
+//! Which rows a use case locks ([`super::locks`]); retries and commits ([`super::engine`]).
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use deadpool_postgres::Object;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::lease::has_expired;
+use sichen_core::model::{Job, Progress, Run, Session};
+use sichen_core::name::JobName;
+use sichen_core::port::{Error, Fence, Op};
+use tokio_postgres::error::SqlState;
+
+use super::clock::Time;
+use super::kept::Kept;
+use super::param::{Param, Params, params};
+use super::row::{DutyRow, JobRow, Row, ShardRow, at, int};
+use super::sql;
+
+pub(super) type Result<T> = std::result::Result<T, Error>;
+
+/// Statements on their way at once.
+const IN_FLIGHT: usize = 1_000;
+/// Events written by one statement.
+const EVENTS: usize = 5_000;
+
+/// What PostgreSQL's error means to the port, and whether the same transaction may fare better when
+/// it is tried anew.
+pub(super) fn fault(e: &tokio_postgres::Error) -> (Error, bool) {
+    let text = match e.as_db_error() {
+        Some(db) => format!("{} ({})", db.message(), db.code().code()),
+        None => match std::error::Error::source(e) {
+            Some(source) => format!("{e}: {source}"),
+            None => e.to_string(),
+        },
+    };
+    let Some(code) = e.code() else {
+        // Nothing the server said: the connection broke, or a value did not fit.
+        let lost =
+            e.is_closed() || std::error::Error::source(e).is_some_and(|s| s.is::<std::io::Error>());
+        return if lost {
+            (Error::Unavailable(text), true)
+        } else {
+            (Error::Corrupt(text), false)
+        };
+    };
+    let class = code.code().get(..2).unwrap_or_default();
+    match code {
+        &SqlState::T_R_SERIALIZATION_FAILURE
+        | &SqlState::T_R_DEADLOCK_DETECTED
+        | &SqlState::LOCK_NOT_AVAILABLE
+        // Another writer was first with the same key: the next look finds its row.
+        | &SqlState::UNIQUE_VIOLATION => (Error::Busy(text), true),
+        &SqlState::QUERY_CANCELED => (Error::Unavailable(text), false),
+        &SqlState::DISK_FULL | &SqlState::READ_ONLY_SQL_TRANSACTION | &SqlState::IO_ERROR => {
+            (Error::ReadOnly(text), false)
+        }
+        _ if class == "08" || class == "57" => (Error::Unavailable(text), true),
+        _ if class == "53" => (Error::Unavailable(text), false),
+        // The rest are rows or statements that do not fit the schema: nothing a retry would mend.
+        _ => (Error::Corrupt(text), false),
+    }
+}
+
+type Answered = std::result::Result<u64, tokio_postgres::Error>;
+
+/// A statement on its way, and its file's name.
+type Flight = (&'static str, BoxFuture<'static, Answered>);
+
+/// Reads from one connection.
+pub(super) struct Read {
+    client: Option<Arc<Object>>,
+    /// The store's clock, read when the snapshot was taken (in a transaction: after its locks).
+    pub now: Timestamp,
+    pub epoch: u32,
+    /// The stored clock mark.
+    mark: Timestamp,
+    time: Arc<Time>,
+    flights: Mutex<Vec<Flight>>,
+    kept: Mutex<Kept>,
+    /// Whether what failed last may fare better anew.
+    again: AtomicBool,
+    /// Whether a transaction is open on the server: such a connection never goes back to the pool.
+    open: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half done under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name in a statement's first line.
+fn name_of(statement: &'static str) -> &'static str {
+    let name = statement.trim_start_matches("-- ").split(':').next();
+    name.unwrap_or_default()
+}
+
+impl Read {
+    pub fn new(client: Object, time: Arc<Time>) -> Self {
+        Self {
+            client: Some(Arc::new(client)),
+            now: Timestamp::UNIX_EPOCH,
+            epoch: 0,
+            mark: Timestamp::MIN,
+            time,
+            flights: Mutex::default(),
+            kept: Mutex::default(),
+            again: AtomicBool::new(false),
+            open: AtomicBool::new(false),
+        }
+    }
+
+    fn client(&self) -> &Arc<Object> {
+        self.client.as_ref().expect("it is taken only by drop")
+    }
+
+    fn fault(&self, e: &tokio_postgres::Error) -> Error {
+        let (error, again) = fault(e);
+        self.again.store(again, Ordering::Relaxed);
+        error
+    }
+
+    /// The first error of what is on its way, or else `e`: what follows an error is refused only
+    /// because of it.
+    async fn blame(&self, e: &tokio_postgres::Error) -> Error {
+        if e.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
+            && let Err(first) = self.land().await
+        {
+            return first;
+        }
+        self.fault(e)
+    }
+
+    pub fn may_fare_better(&self) -> bool {
+        self.again.load(Ordering::Relaxed)
+    }
+
+    /// Reads the clock: once the locks are there, before anything is decided.
+    pub async fn tell_time(&mut self) -> Result<()> {
+        let meta = self
+            .one(sql::GET_META, (), |row| {
+                Ok((row.u32(0)?, row.at(1)?, row.at(2)?))
+            })
+            .await?;
+        let Some((epoch, mark, now)) = meta else {
+            return Err(Error::Corrupt("the meta row is missing".into()));
+        };
+        self.now = self.time.read(now, mark);
+        (self.epoch, self.mark) = (epoch, mark);
+        Ok(())
+    }
+
+    /// Begins the transaction `how`.
+    pub async fn begin(&self, how: &'static str) -> Result<()> {
+        self.open.store(true, Ordering::Relaxed);
+        let begun = self.client().batch_execute(how).await;
+        begun.map_err(|e| self.fault(&e))
+    }
+
+    /// Ends the transaction; the raw error, since only the caller can tell what it means.
+    pub async fn end(&self, how: &'static str) -> std::result::Result<(), tokio_postgres::Error> {
+        self.client().batch_execute(how).await?;
+        self.open.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn prepared(&self, statement: &'static str) -> Result<tokio_postgres::Statement> {
+        match self.client().prepare_cached(statement).await {
+            Ok(prepared) => Ok(prepared),
+            Err(e) => Err(self.blame(&e).await),
+        }
+    }
+
+    async fn rows(
+        &self,
+        statement: &'static str,
+        params: Vec<Param>,
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        let prepared = self.prepared(statement).await?;
+        let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+            params.iter().map(|p| p as _).collect();
+        match self.client().query(&prepared, &params).await {
+            Ok(rows) => Ok(rows),
+            Err(e) => Err(self.blame(&e).await),
+        }
+    }
+
+    /// The first row, if there is one.
+    pub async fn one<T>(
+        &self,
+        statement: &'static str,
+        params: impl Params,
+        f: impl FnOnce(Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let params = params.list();
+        let rows = self.rows(statement, params).await?;
+        rows.first().map(|row| f(Row(row))).transpose()
+    }
+
+    pub async fn exists(&self, statement: &'static str, params: impl Params) -> Result<bool> {
+        let params = params.list();
+        Ok(!self.rows(statement, params).await?.is_empty())
+    }
+
+    /// Every row.
+    pub async fn all<T>(
+        &self,
+        statement: &'static str,
+        params: impl Params,
+        f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let params = params.list();
+        let rows = self.rows(statement, params).await?;
+        rows.iter().map(Row).map(f).collect()
+    }
+
+    pub async fn count(&self, statement: &'static str, params: impl Params) -> Result<u32> {
+        let count = self.one(statement, params, |row| row.u32(0)).await?;
+        Ok(count.unwrap_or(0))
+    }
+
+    pub async fn job(&self, uid: JobUid) -> Result<Option<JobRow>> {
+        let kept = locked(&self.kept).jobs.get(&uid).cloned();
+        match kept {
+            Some(row) => Ok(Some(row)),
+            None => self.one(sql::GET_JOB, [uid.0], |row| row.job()).await,
+        }
+    }
+
+    pub async fn live_job(&self, name: &JobName) -> Result<Option<Job>> {
+        let params = (name.namespace.as_str(), name.name.as_str());
+        self.one(sql::GET_LIVE_JOB, params, |row| Ok(row.job()?.job))
+            .await
+    }
+
+    pub async fn run_row(&self, id: RunId) -> Result<Option<Run>> {
+        let kept = locked(&self.kept).runs.get(&id).cloned();
+        match kept {
+            Some(run) => Ok(Some(run)),
+            None => self.one(sql::GET_RUN, [int(id.0)], |row| row.run()).await,
+        }
+    }
+
+    /// The run of an occasion and its digest.
+    pub async fn run_of(&self, job: JobUid, occasion: &str) -> Result<Option<(RunId, String)>> {
+        let found = |row: Row<'_>| Ok((RunId(row.u64(0)?), row.text(1)?));
+        self.one(sql::FIND_RUN, (job.0, occasion), found).await
+    }
+
+    pub async fn shard(&self, key: ShardKey) -> Result<Option<ShardRow>> {
+        let kept = locked(&self.kept).shards.get(&key).cloned();
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        let params = (int(key.run.0), key.no.0);
+        self.one(sql::GET_SHARD, params, |row| row.shard()).await
+    }
+
+    pub async fn session(&self, id: SessionId) -> Result<Option<Session>> {
+        let kept = locked(&self.kept).sessions.get(&id).cloned();
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        self.one(sql::GET_SESSION, [int(id.0)], |row| row.session())
+            .await
+    }
+
+    /// Whether a session can hold leases no longer.
+    pub async fn session_over(&self, id: SessionId) -> Result<bool> {
+        let session = self.session(id).await?;
+        Ok(session.is_none_or(|s| s.ended.is_some() || has_expired(s.expires_at, self.now)))
+    }
+
+    /// The sums of a run's shards' progress; `expected` if any shard knows its own.
+    pub async fn progress(&self, run: RunId) -> Result<Progress> {
+        // Each sum comes in two halves; there is none where there was nothing to add.
+        let joined = |row: Row<'_>, i| -> Result<Option<u64>> {
+            let (Some(upper), Some(lower)) = (row.opt_u64(i)?, row.opt_u64(i + 1)?) else {
+                return Ok(None);
+            };
+            let upper = upper.saturating_mul(1 << 32);
+            Ok(Some(upper.saturating_add(lower)))
+        };
+        let summed = |row: Row<'_>| {
+            Ok(Progress {
+                done: joined(row, 0)?.unwrap_or(0),
+                expected: joined(row, 2)?,
+                rate_milli: joined(row, 4)?.unwrap_or(0),
+                waiting_on: String::new(),
+            })
+        };
+        let sum = self.one(sql::SUM_PROGRESS, [int(run.0)], summed).await?;
+        Ok(sum.unwrap_or_default())
+    }
+
+    /// Whether `fence` is that of the duty's present owner.
+    pub async fn is_current(&self, fence: &Fence) -> Result<bool> {
+        let duty = self.duty(&fence.key.text()).await?;
+        Ok(duty.is_some_and(|d| d.duty.node.is_some() && d.duty.term == fence.term))
+    }
+
+    pub async fn duty(&self, key: &str) -> Result<Option<DutyRow>> {
+        let kept = locked(&self.kept).duties.get(key).cloned();
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        self.one(sql::GET_DUTY, [key], |row| row.duty()).await
+    }
+
+    /// Waits for what is on its way; each must have found its row.
+    pub async fn land(&self) -> Result<()> {
+        let flights = std::mem::take(&mut *locked(&self.flights));
+        for (name, flight) in flights {
+            match flight.await {
+                Ok(0) => return Err(moved(name)),
+                Ok(_) => {}
+                Err(e) => return Err(self.fault(&e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the kept rows, or changes them.
+    pub fn kept<T>(&self, f: impl FnOnce(&mut Kept) -> T) -> T {
+        f(&mut locked(&self.kept))
+    }
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        locked(&self.flights).clear();
+        if self.open.load(Ordering::Relaxed)
+            && let Some(client) = self.client.take().and_then(Arc::into_inner)
+        {
+            // Closing the connection rolls back what was left open.
+            drop(Object::take(client));
+        }
+    }
+}
+
+fn moved(name: &str) -> Error {
+    Error::Corrupt(format!("{name} found its row changed under its own lock"))
+}
+
+/// One use case in progress.
+pub(super) struct Tx {
+    read: Read,
+    op: Option<Op>,
+    /// Whether this very operation was committed before.
+    pub repeated: bool,
+    /// The duty under which it writes.
+    duty: Option<(String, Term)>,
+    events: Vec<Noted>,
+}
+
+impl Deref for Tx {
+    type Target = Read;
+    fn deref(&self) -> &Read {
+        &self.read
+    }
+}
+
+/// What of an event differs from others of its transaction.
+struct Noted {
+    entity: &'static str,
+    entity_id: String,
+    run: Option<i64>,
+    ver: u32,
+    duty: Option<(String, Term)>,
+    kind: &'static str,
+    from: String,
+    to: String,
+    attempt: Option<u32>,
+    token: Option<Token>,
+    cause: String,
+    data: String,
+}
+
+/// What an event says beside its entity and version.
+pub(super) struct Happened<'a> {
+    pub kind: Kind,
+    pub from: &'a str,
+    pub to: &'a str,
+    pub attempt: Option<u32>,
+    pub token: Option<Token>,
+    pub cause: &'a str,
+    pub data: serde_json::Value,
+}
+
+impl<'a> Happened<'a> {
+    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
+        let data = serde_json::Value::Object(serde_json::Map::new());
+        Self {
+            kind,
+            from,
+            to,
+            attempt: None,
+            token: None,
+            cause: "",
+            data,
+        }
+    }
+}
+
+impl Tx {
+    /// Takes a connection on which a transaction has begun.
+    pub fn new(read: Read, op: Option<Op>) -> Self {
+        Self {
+            read,
+            op,
+            repeated: false,
+            duty: None,
+            events: Vec::new(),
+        }
+    }
+
+    /// Records the operation.
+    pub async fn record(&mut self) -> Result<()> {
+        if let Some(op) = &self.op {
+            let params = (op.id.0, self.time.given().map(at), op.actor.as_str());
+            self.repeated = !self.run_one(sql::INSERT_OP, params).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the clock, when all locks are there.
+    pub async fn tell_time(&mut self) -> Result<()> {
+        self.read.tell_time().await
+    }
+
+    /// Runs a statement that changes rows; how many.
+    pub async fn run(&self, statement: &'static str, params: impl Params) -> Result<usize> {
+        let params = params.list();
+        let prepared = self.prepared(statement).await?;
+        match self.client().execute_raw(&prepared, params).await {
+            Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
+            Err(e) => Err(self.blame(&e).await),
+        }
+    }
+
+    /// Runs a statement whose guard may not hold; whether it did.
+    pub async fn run_one(&self, statement: &'static str, params: impl Params) -> Result<bool> {
+        let params = params.list();
+        Ok(self.run(statement, params).await? > 0)
+    }
+
+    /// Sends a statement whose guard this transaction has under lock. It is seen by all that is asked
+    /// later; that it found its row is looked at before the commit.
+    pub async fn must(&self, statement: &'static str, params: impl Params) -> Result<()> {
+        let params = params.list();
+        let prepared = self.prepared(statement).await?;
+        let client = Arc::clone(self.client());
+        let mut flight: BoxFuture<'static, Answered> =
+            Box::pin(async move { client.execute_raw(&prepared, params).await });
+        // The first poll sends it.
+        let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
+        match first {
+            Poll::Ready(Ok(0)) => return Err(moved(name_of(statement))),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(e)) => return Err(self.blame(&e).await),
+            Poll::Pending => locked(&self.flights).push((name_of(statement), flight)),
+        }
+        let many = locked(&self.flights).len() >= IN_FLIGHT;
+        if many {
+            self.land().await?;
+        }
+        Ok(())
+    }
+
+    /// The id that this repeated operation gave out when it was first committed.
+    pub async fn first_result(&self) -> Result<Option<u64>> {
+        match &self.op {
+            Some(op) if self.repeated => {
+                let id = self
+                    .one(sql::GET_OP_RESULT, [op.id.0], |row| row.opt_u64(0))
+                    .await?;
+                Ok(id.flatten())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Keeps the id that this operation gives out, for a repeat.
+    pub async fn keep_result(&self, id: u64) -> Result<()> {
+        match &self.op {
+            Some(op) => self.must(sql::KEEP_OP_RESULT, (op.id.0, int(id))).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes under `fence`'s name if it is current.
+    pub async fn under(&mut self, fence: &Fence) -> Result<bool> {
+        let current = self.is_current(fence).await?;
+        if current {
+            self.duty = Some((fence.key.text(), fence.term));
+        }
+        Ok(current)
+    }
+
+    pub async fn next_id(&self) -> Result<u64> {
+        let id = self.one(sql::NEXT_ID, (), |row| row.u64(0)).await?;
+        id.ok_or_else(|| Error::Corrupt("the sequence of ids is gone".into()))
+    }
+
+    pub async fn raise_epoch(&mut self) -> Result<u32> {
+        let epoch = self.epoch.saturating_add(1);
+        self.must(sql::RAISE_EPOCH, [epoch]).await?;
+        Ok(epoch)
+    }
+
+    pub fn event(&mut self, entity: &Entity, ver: u32, h: &Happened<'_>) -> Result<()> {
+        let run = match entity {
+            Entity::Run(id) => Some(int(id.0)),
+            Entity::Shard(key) => Some(int(key.run.0)),
+            Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+        };
+        self.events.push(Noted {
+            entity: entity.kind(),
+            entity_id: entity.id(),
+            run,
+            ver,
+            duty: self.duty.clone(),
+            kind: h.kind.word(),
+            from: h.from.to_owned(),
+            to: h.to.to_owned(),
+            attempt: h.attempt,
+            token: h.token,
+            cause: h.cause.to_owned(),
+            data: h.data.to_string(),
+        });
+        Ok(())
+    }
+
+    /// Writes the events and waits for all that was sent.
+    pub async fn finish(&mut self) -> Result<()> {
+        let (op, actor) = match &self.op {
+            Some(op) => (op.id.0, op.actor.clone()),
+            None => (uuid::Uuid::nil(), String::new()),
+        };
+        let events = std::mem::take(&mut self.events);
+        for chunk in events.chunks(EVENTS) {
+            let texts = |f: fn(&Noted) -> &str| -> Vec<String> {
+                chunk.iter().map(|e| f(e).to_owned()).collect()
+            };
+            let ints = |f: fn(&Noted) -> Option<i64>| Param::OptInts(chunk.iter().map(f).collect());
+            let duties = chunk
+                .iter()
+                .map(|e| e.duty.as_ref().map(|(key, _)| key.clone()));
+            let params = params![
+                at(self.now),
+                op,
+                actor,
+                texts(|e| e.entity),
+                texts(|e| &e.entity_id),
+                ints(|e| e.run),
+                ints(|e| Some(i64::from(e.ver))),
+                Param::OptTexts(duties.collect()),
+                ints(|e| e.duty.as_ref().map(|(_, term)| int(term.0))),
+                texts(|e| e.kind),
+                texts(|e| &e.from),
+                texts(|e| &e.to),
+                ints(|e| e.attempt.map(i64::from)),
+                ints(|e| e.token.map(|t| int(t.0))),
+                texts(|e| &e.cause),
+                texts(|e| &e.data),
+            ];
+            self.must(sql::INSERT_EVENT, params).await?;
+        }
+        if self.now > Timestamp::UNIX_EPOCH && Time::is_behind(self.mark, self.now) {
+            // Somebody else may have raised it.
+            self.run(sql::UPDATE_META, [at(self.now)]).await?;
+        }
+        self.land().await
+    }
+}

@@ -1,0 +1,84 @@
+//! Every statement: that the server takes it, with which types, and on which index it runs.
+
+use std::fmt::Write as _;
+
+use sichen_store::postgres::sql::STATEMENTS;
+
+use super::Server;
+use super::server::runtime;
+
+#[test]
+fn every_statement_is_taken_with_the_types_that_were_agreed() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    drop(server.open(&schema, None));
+    let client = server.connect(&schema);
+    let mut types = String::new();
+    for (name, text) in STATEMENTS {
+        let prepared = runtime().block_on(client.prepare(text));
+        let prepared = prepared.unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let takes: Vec<&str> = prepared.params().iter().map(|t| t.name()).collect();
+        let gives = prepared.columns().iter();
+        let gives: Vec<String> = gives
+            .map(|c| format!("{} {}", c.name(), c.type_()))
+            .collect();
+        writeln!(types, "{name} ({}): {}", takes.join(", "), gives.join(", ")).unwrap();
+    }
+    insta::assert_snapshot!(types);
+}
+
+/// With the settings of the store's connections, a whole table is read only where the statement's
+/// file says so.
+#[test]
+fn every_statement_runs_on_an_index() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    drop(server.open(&schema, None));
+    let client = server.connect(&schema);
+    let settings = "set plan_cache_mode = force_generic_plan; set jit = off; \
+                    set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
+    runtime().block_on(client.batch_execute(settings)).unwrap();
+    for (name, text) in STATEMENTS {
+        let may_scan: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("-- scans: "))
+            .collect();
+        let plan = runtime().block_on(async {
+            let parameters = client.prepare(text).await.unwrap().params().len();
+            let nulls = vec!["null"; parameters].join(", ");
+            let called = if nulls.is_empty() {
+                String::new()
+            } else {
+                format!("({nulls})")
+            };
+            client
+                .batch_execute(&format!("prepare explained as {text}"))
+                .await
+                .unwrap();
+            let rows = client
+                .query(&format!("explain execute explained{called}"), &[])
+                .await
+                .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+            client.batch_execute("deallocate explained").await.unwrap();
+            rows.iter()
+                .map(|row| row.get::<_, String>(0))
+                .collect::<Vec<_>>()
+        });
+        for line in &plan {
+            let line = line.trim_start().trim_start_matches("-> ").trim_start();
+            let Some(rest) = line.strip_prefix("Seq Scan on ") else {
+                continue;
+            };
+            let table = rest.split(' ').next().unwrap();
+            assert!(
+                may_scan.contains(&table),
+                "{name} reads all of {table}:\n{}",
+                plan.join("\n")
+            );
+        }
+    }
+}
