@@ -4,7 +4,8 @@
 //! # Invariants
 //! - The kill hits a worker whose business checkpoint is ahead of what Sichen shows of it.
 //! - The freeze lasts until the takeover has opened the fence, so the frozen worker's own commit
-//!   comes after it.
+//!   comes after it. In [`Scene::CommitBeforeOpen`] it lasts until the shard has been granted to
+//!   another and the commit comes before that one opens the fence.
 //!
 //! # Not here
 //! Judging what came of it (`verify`, `report`).
@@ -14,7 +15,7 @@ use nix::sys::signal::Signal;
 use super::director::{Director, Seen, Stopwatch, View, short};
 use super::facts::{Frozen, Killed};
 use super::ledger::{self, Entry};
-use super::protocol::{GO, HOLD, Line, Notice};
+use super::protocol::{GO, HOLD, HOLD_OPEN, Line, Notice, OPEN};
 
 /// When the damage begins.
 const BEGIN_PERCENT: u64 = 40;
@@ -23,11 +24,23 @@ const PATIENT_TICKS: u32 = 10;
 /// Entries beyond the run's bound that come while it is at work.
 const LATE_ENTRIES: i64 = 3;
 
+/// Which damage is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scene {
+    /// One worker killed, one frozen until its fence has been opened by another.
+    #[default]
+    Full,
+    /// One worker frozen until its shard has been granted to another, which opens the fence only
+    /// after the frozen one has committed.
+    CommitBeforeOpen,
+    /// None; only late entries come.
+    Gentle,
+}
+
 /// How far the plan has come.
 #[derive(Debug, Default)]
 pub struct Chaos {
-    /// Leave the workers alone; only late entries come.
-    gentle: bool,
+    scene: Scene,
     killed: bool,
     freeze: Freeze,
     inserted: bool,
@@ -55,10 +68,10 @@ enum Freeze {
 }
 
 impl Chaos {
-    /// The whole plan, or, if `gentle`, late entries alone.
-    pub fn new(gentle: bool) -> Chaos {
+    /// A plan that has not begun.
+    pub fn new(scene: Scene) -> Chaos {
         Chaos {
-            gentle,
+            scene,
             ..Chaos::default()
         }
     }
@@ -70,9 +83,9 @@ impl Chaos {
 
     /// Looks at the whole picture.
     pub async fn on_tick(&mut self, director: &mut Director, view: &View) -> anyhow::Result<()> {
-        if view.percent() >= BEGIN_PERCENT && !self.gentle {
+        if view.percent() >= BEGIN_PERCENT && self.scene != Scene::Gentle {
             self.order_hold(director, view).await?;
-            if !self.killed {
+            if !self.killed && self.scene == Scene::Full {
                 self.kill(director, view).await?;
             }
         }
@@ -104,9 +117,24 @@ impl Chaos {
                 }
                 _ => Ok(()),
             },
+            Notice::Granted => match &self.freeze {
+                Freeze::Stopped { frozen, .. }
+                    if line.shard == frozen.shard && line.token > frozen.token =>
+                {
+                    director.screen.event(&format!(
+                        "granted   shard {} to {} (pid {}), token {}: it waits before it opens \
+                         the fence",
+                        line.shard,
+                        line.worker,
+                        line.pid,
+                        short(line.token),
+                    ));
+                    self.go_on(director, line.token).await
+                }
+                _ => Ok(()),
+            },
             Notice::Committed { .. } | Notice::Refused { .. } => {
-                self.see_late_commit(director, line);
-                Ok(())
+                self.see_late_commit(director, line).await
             }
             Notice::Settled { .. } => Ok(()),
         }
@@ -151,6 +179,9 @@ impl Chaos {
             since: Stopwatch::start(),
             frozen,
         };
+        if self.scene == Scene::CommitBeforeOpen {
+            director.crew.order_others(line.pid, HOLD_OPEN).await?;
+        }
         // On a busy machine it may have lost its session before it came to this batch.
         match view.shards.get(&line.shard) {
             Some(seen) if seen.token > line.token => self.go_on(director, seen.token).await,
@@ -183,26 +214,40 @@ impl Chaos {
     }
 
     /// Whether the frozen worker's commit went through or was refused.
-    fn see_late_commit(&mut self, director: &mut Director, line: &Line) {
+    async fn see_late_commit(
+        &mut self,
+        director: &mut Director,
+        line: &Line,
+    ) -> anyhow::Result<()> {
         let Freeze::Thawed { frozen } = &self.freeze else {
-            return;
+            return Ok(());
         };
         if (line.pid, line.shard, line.token) != (frozen.pid, frozen.shard, frozen.token) {
-            return;
+            return Ok(());
         }
         self.freeze = Freeze::Done;
+        let early = self.scene == Scene::CommitBeforeOpen;
+        if early {
+            director.crew.order_others(line.pid, OPEN).await?;
+        }
         if matches!(line.notice, Notice::Committed { .. }) {
             director.screen.event(&format!(
-                "ACCEPTED  {} (pid {}), shard {}, token {}: a stale write went through",
+                "ACCEPTED  {} (pid {}), shard {}, token {}: {}",
                 line.worker,
                 line.pid,
                 line.shard,
                 short(line.token),
+                if early {
+                    "nobody has opened the fence since, so it counts"
+                } else {
+                    "a stale write went through"
+                },
             ));
             if let Some(frozen) = &mut director.facts.frozen {
                 frozen.committed_late = true;
             }
         }
+        Ok(())
     }
 
     /// Tells a worker that is at work to hold its next batch; another one, if it does not come.

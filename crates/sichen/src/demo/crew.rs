@@ -181,6 +181,18 @@ impl Crew {
             .any(|worker| worker.pid == pid && worker.alive)
     }
 
+    /// Gives an order to every living worker but one.
+    pub async fn order_others(&mut self, pid: u32, order: &[u8]) -> anyhow::Result<()> {
+        let others = self
+            .workers
+            .iter_mut()
+            .filter(|one| one.alive && one.pid != pid);
+        for worker in others {
+            worker.order(order).await?;
+        }
+        Ok(())
+    }
+
     /// Ends all in order: workers drain, then the server hands its duties over.
     pub async fn dismiss(mut self) -> anyhow::Result<PathBuf> {
         for worker in self.workers.iter_mut().filter(|worker| worker.alive) {

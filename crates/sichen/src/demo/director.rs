@@ -365,7 +365,7 @@ impl Director {
                     database: database.clone(),
                 });
             }
-            Notice::Holding { .. } | Notice::Settled { .. } => {}
+            Notice::Granted | Notice::Holding { .. } | Notice::Settled { .. } => {}
         }
         let note = match &line.notice {
             Notice::Settled { .. } => "settled".to_owned(),

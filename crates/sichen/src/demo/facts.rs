@@ -55,7 +55,8 @@ pub struct Frozen {
     pub frozen_ms: u64,
     /// The token that had opened the fence meanwhile.
     pub taken_over_by: u64,
-    /// Whether its commit was accepted after all: must be false.
+    /// Whether its commit was accepted after all: must be false, unless nobody had opened the
+    /// fence since.
     pub committed_late: bool,
 }
 

@@ -41,7 +41,7 @@ use sichen_store::sqlite::SqliteStore;
 
 use crate::client::{self, Client};
 use crate::clock;
-use chaos::Chaos;
+use chaos::{Chaos, Scene};
 use crew::{Crew, Hire};
 use csv_input::{Loaded, OnBadRow};
 use director::{Director, Order, Stopwatch};
@@ -82,6 +82,15 @@ pub struct Args {
     /// Leave the workers alone.
     #[arg(long)]
     pub no_chaos: bool,
+    /// Other damage than the usual.
+    #[arg(
+        long,
+        hide = true,
+        value_enum,
+        default_value_t,
+        conflicts_with = "no_chaos"
+    )]
+    pub scene: Scene,
     /// Keep all files here: the ledger, the server's data, logs, what each worker did.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -93,9 +102,20 @@ pub struct Args {
     pub zoo: Option<Zoo>,
 }
 
+impl Args {
+    fn scene(&self) -> Scene {
+        if self.no_chaos {
+            Scene::Gentle
+        } else {
+            self.scene
+        }
+    }
+}
+
 /// Runs the demo. An error is a demo that could not be brought to its end.
 pub async fn run(args: &Args) -> anyhow::Result<Report> {
     let took = Stopwatch::start();
+    let scene = args.scene();
     let home = Home::open(args.keep.as_deref())?;
     let screen = Screen::new(args.json);
     let path = home.path().join("business.db");
@@ -113,7 +133,7 @@ pub async fn run(args: &Args) -> anyhow::Result<Report> {
         // Dropping the stage kills its processes.
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     };
-    let history = judge_history(&home.path().join("server"), args.no_chaos).await?;
+    let history = judge_history(&home.path().join("server"), scene).await?;
     let business = verify::verify(&ledger)?;
     let late_marks = marks(&ledger, &facts.late_entries)?;
     let checks = report::checks(&Found {
@@ -121,7 +141,7 @@ pub async fn run(args: &Args) -> anyhow::Result<Report> {
         business: &business,
         history: &history,
         late_marks: &late_marks,
-        chaos: !args.no_chaos,
+        scene,
     });
     Ok(Report {
         ok: business.ok() && checks.iter().all(|check| check.ok),
@@ -167,8 +187,8 @@ async fn stage(
     let connection = ledger::open(ledger)?;
     let mut director = Director::new(crew, told, client, connection, screen);
     director.apply(DOCUMENT).await?;
-    let [first, second] = orders(entries, args.no_chaos)?;
-    let mut chaos = Some(Chaos::new(args.no_chaos));
+    let [first, second] = orders(entries, args.scene() == Scene::Gentle)?;
+    let mut chaos = Some(Chaos::new(args.scene()));
     director.see_through(&first, &mut chaos).await?;
     if let Some(mut chaos) = chaos {
         chaos.finish(&mut director)?;
@@ -276,10 +296,10 @@ fn marks(ledger: &Connection, ids: &[i64]) -> anyhow::Result<Vec<(i64, Option<St
 }
 
 /// Gives the stopped server's whole history to the checker.
-async fn judge_history(data: &Path, gentle: bool) -> anyhow::Result<History> {
+async fn judge_history(data: &Path, scene: Scene) -> anyhow::Result<History> {
     let store = SqliteStore::open(data, Arc::new(SystemClock))?;
     let dump = store.dump().await?;
-    let damage = u64::from(!gentle);
+    let damage = u64::from(scene != Scene::Gentle);
     let options = Options {
         seq_is_commit_order: true,
         quiescent: true,

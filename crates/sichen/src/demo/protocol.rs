@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 pub const HOLD: &[u8] = b"hold\n";
 /// Go on after [`HOLD`].
 pub const GO: &[u8] = b"go\n";
+/// Wait before opening the fence of a shard that was taken over, until [`OPEN`].
+pub const HOLD_OPEN: &[u8] = b"hold-open\n";
+/// Open after [`HOLD_OPEN`], now and from now on.
+pub const OPEN: &[u8] = b"open\n";
 /// Longest line of a notice, in bytes.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
@@ -32,6 +36,8 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Notice {
+    /// A shard was taken over and its fence is not opened before the director says so.
+    Granted,
     /// The fence was opened.
     Opened {
         /// First and last id of the shard.

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use serde::Serialize;
 use sichen_check::{Outcome, Sight, Verdict};
 
+use super::chaos::Scene;
 use super::csv_input::Loaded;
 use super::director::short;
-use super::facts::Facts;
+use super::facts::{Facts, Takeover};
 use super::settle::Zoo;
 use super::verify::Verification;
 
@@ -84,8 +85,8 @@ pub struct Found<'a> {
     pub history: &'a History,
     /// Which run's mark each late entry carries.
     pub late_marks: &'a [(i64, Option<String>)],
-    /// Whether workers were killed and frozen.
-    pub chaos: bool,
+    /// What was done to the workers.
+    pub scene: Scene,
 }
 
 /// Everything that must hold, each with what was found.
@@ -95,7 +96,7 @@ pub fn checks(found: &Found<'_>) -> Vec<Check> {
         business,
         history,
         late_marks,
-        chaos,
+        scene,
     } = *found;
     let mut checks = vec![
         Check {
@@ -142,12 +143,14 @@ pub fn checks(found: &Found<'_>) -> Vec<Check> {
             },
         },
     ];
-    if chaos {
-        checks.extend(chaos_checks(facts));
+    match scene {
+        Scene::Full => checks.extend(chaos_checks(facts)),
+        Scene::CommitBeforeOpen => checks.push(early_commit_check(facts)),
+        Scene::Gentle => {}
     }
     checks.push(Check {
         name: "history accepted by the checker",
-        ok: history.accepted && (!chaos || history.takeovers > 0),
+        ok: history.accepted && (scene == Scene::Gentle || history.takeovers > 0),
         detail: format!(
             "{} events, {} rows, {} takeovers, {} late reports refused{}",
             history.events,
@@ -167,10 +170,9 @@ pub fn checks(found: &Found<'_>) -> Vec<Check> {
 fn chaos_checks(facts: &Facts) -> Vec<Check> {
     let frozen = facts.frozen.as_ref();
     let stale = frozen.and_then(|frozen| {
-        facts
-            .refused_writes
-            .iter()
-            .find(|write| write.pid == frozen.pid && write.token == frozen.token)
+        facts.refused_writes.iter().find(|write| {
+            (write.pid, write.shard, write.token) == (frozen.pid, frozen.shard, frozen.token)
+        })
     });
     let resumed = facts.takeovers.iter().all(|takeover| {
         takeover
@@ -227,6 +229,40 @@ fn chaos_checks(facts: &Facts) -> Vec<Check> {
             ),
         },
     ]
+}
+
+/// The former holder committed between the grant and the successor's `open`.
+fn early_commit_check(facts: &Facts) -> Check {
+    let frozen = facts.frozen.as_ref();
+    let successor = frozen.and_then(|frozen| {
+        let theirs = |takeover: &&Takeover| takeover.shard == frozen.shard;
+        facts.takeovers.iter().find(theirs)
+    });
+    let ok = match (frozen, successor) {
+        (Some(frozen), Some(successor)) => {
+            frozen.committed_late
+                && successor.token == frozen.taken_over_by
+                && successor.checkpoint >= Some(frozen.last_id)
+                && successor.checkpoint == Some(successor.resumed_after)
+        }
+        _ => false,
+    };
+    let detail = match (frozen, successor) {
+        (Some(frozen), Some(successor)) => format!(
+            "{} (pid {}) up to id {}, after token {} was granted; that one began behind id {}",
+            frozen.worker,
+            frozen.pid,
+            frozen.last_id,
+            short(frozen.taken_over_by),
+            successor.resumed_after,
+        ),
+        _ => "no commit between grant and open".to_owned(),
+    };
+    Check {
+        name: "commit before open counted once",
+        ok,
+        detail,
+    }
 }
 
 impl Report {

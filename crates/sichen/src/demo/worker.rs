@@ -20,7 +20,7 @@ use serde::Deserialize;
 use sichen_sdk::{Context, Counters, DataSource, HandlerError, Worker};
 
 use super::ledger;
-use super::protocol::{GO, HOLD, Line, Notice};
+use super::protocol::{GO, HOLD, HOLD_OPEN, Line, Notice, OPEN};
 use super::settle::{self, Batch, Zoo};
 
 /// The handler's name in the job document.
@@ -129,6 +129,9 @@ fn settle_shard(
     let tell = |notice| shop.tell(ctx, notice);
     let mut conn = ledger::open(&shop.ledger)
         .map_err(|error| HandlerError::retryable("ledger", format!("{error:#}")))?;
+    if ctx.attempt() > 1 {
+        shop.floor.hold_open_if_ordered(|| tell(Notice::Granted));
+    }
     let turn = shop.floor.turn();
     let opened = sichen_sdk::fence::sqlite::open(
         &conn,
@@ -247,6 +250,7 @@ struct Floor {
 struct Orders {
     hold: bool,
     go: bool,
+    hold_open: bool,
 }
 
 impl Floor {
@@ -273,6 +277,19 @@ impl Floor {
         }
     }
 
+    /// While takeovers are to wait before they open the fence: announces it and waits.
+    fn hold_open_if_ordered(&self, announce: impl FnOnce()) {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if orders.hold_open {
+            announce();
+            let wait = Duration::from_mins(2);
+            drop(
+                self.changed
+                    .wait_timeout_while(orders, wait, |orders| orders.hold_open),
+            );
+        }
+    }
+
     fn order(&self, change: impl FnOnce(&mut Orders)) {
         change(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
@@ -284,6 +301,12 @@ impl Floor {
             match line.as_slice() {
                 line if line == HOLD.trim_ascii_end() => self.order(|orders| orders.hold = true),
                 line if line == GO.trim_ascii_end() => self.order(|orders| orders.go = true),
+                line if line == HOLD_OPEN.trim_ascii_end() => {
+                    self.order(|orders| orders.hold_open = true);
+                }
+                line if line == OPEN.trim_ascii_end() => {
+                    self.order(|orders| orders.hold_open = false);
+                }
                 _ => {}
             }
         }
@@ -291,6 +314,7 @@ impl Floor {
             *orders = Orders {
                 hold: false,
                 go: true,
+                hold_open: false,
             }
         });
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM);

@@ -44,9 +44,9 @@ fn a_killed_and_a_frozen_worker_leave_the_totals_right() {
     let writes = facts["refused_writes"].as_array().unwrap();
     let stale = writes
         .iter()
-        .find(|write| write["token"] == frozen["token"])
+        .find(|write| write["shard"] == frozen["shard"] && write["pid"] == frozen["pid"])
         .unwrap();
-    assert_eq!(stale["pid"], frozen["pid"]);
+    assert_eq!(stale["token"], frozen["token"]);
     assert!(
         stale["database"]
             .as_str()
@@ -59,6 +59,24 @@ fn a_killed_and_a_frozen_worker_leave_the_totals_right() {
     assert_eq!(facts["runs"][1]["first_id"].as_i64(), low);
     assert_eq!(report["business"]["entries"], 6_004);
     assert!(report["history"]["takeovers"].as_u64().unwrap() >= 2);
+}
+
+#[test]
+fn the_old_holder_may_commit_between_grant_and_open() {
+    let (output, report) = demo(&["--entries", "6000", "--scene", "commit-before-open"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report:#}\n{errors}");
+    let facts = &report["facts"];
+    let frozen = &facts["frozen"];
+    assert_eq!(frozen["committed_late"], true);
+    let takeovers = facts["takeovers"].as_array().unwrap();
+    // Tokens are counted for each shard.
+    let holds =
+        |one: &&Value| one["shard"] == frozen["shard"] && one["token"] == frozen["taken_over_by"];
+    let successor = takeovers.iter().find(holds).unwrap();
+    assert_ne!(successor["pid"], frozen["pid"]);
+    assert!(successor["resumed_after"].as_i64() >= frozen["last_id"].as_i64());
+    assert_eq!(report["business"]["counted"], 6_004);
 }
 
 #[test]
