@@ -53,8 +53,10 @@ pub(crate) use node::Duty;
 const START_SECS: i64 = 1_800_000_000;
 /// Calm after the heal, before the schedules are paused.
 const HOLD_US: i64 = 30_000_000;
-/// The longest way to rest after that; what is open then counts as stuck.
-const REST_US: i64 = 240_000_000;
+/// Open runs on which nobody starts or ends anything for so long are stuck.
+const STUCK_US: i64 = 90_000_000;
+/// The longest way to rest after the pause, whatever moves.
+const REST_US: i64 = 1_800_000_000;
 
 /// Something that will happen.
 #[derive(Debug)]
@@ -173,13 +175,15 @@ pub struct Sim {
     blocked_up: BTreeSet<(usize, usize)>,
     blocked_down: BTreeSet<(usize, usize)>,
     user: UserStore,
-    started: BTreeSet<Lease>,
+    started: BTreeMap<Lease, i64>,
     periods: BTreeMap<JobUid, i64>,
     acks: Vec<Acknowledged>,
     faults: BTreeMap<&'static str, u64>,
     problems: Vec<String>,
     healed: bool,
     rest_by: Option<i64>,
+    /// Acknowledgements so far, and when there was last a new one.
+    progress: (usize, i64),
     over: bool,
 }
 
@@ -239,13 +243,14 @@ impl Sim {
             blocked_up: BTreeSet::new(),
             blocked_down: BTreeSet::new(),
             user: UserStore::default(),
-            started: BTreeSet::new(),
+            started: BTreeMap::new(),
             periods: BTreeMap::new(),
             acks: Vec::new(),
             faults: BTreeMap::new(),
             problems: Vec::new(),
             healed: false,
             rest_by: None,
+            progress: (0, 0),
             over: false,
             options,
         };

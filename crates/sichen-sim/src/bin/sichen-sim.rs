@@ -65,6 +65,7 @@ fn play(arguments: &Arguments) -> io::Result<bool> {
     let (mut seconds, mut runs, mut faults, mut events) = (0i64, 0u64, 0u64, 0u64);
     let (mut seed, last) = arguments.seeds;
     let mut failed = Vec::new();
+    let mut pickups: Vec<i64> = Vec::new();
     loop {
         let wanted = arguments.hours.is_some_and(|hours| seconds < hours * 3_600);
         if seed > last && !wanted {
@@ -78,6 +79,7 @@ fn play(arguments: &Arguments) -> io::Result<bool> {
         seconds += outcome.simulated_secs;
         faults += outcome.faults.values().sum::<u64>();
         events += outcome.events;
+        pickups.extend(&outcome.pickups_us);
         runs += outcome
             .verdict
             .counts
@@ -106,6 +108,19 @@ fn play(arguments: &Arguments) -> io::Result<bool> {
         "{seconds} simulated seconds ({hours} h), {runs} settled runs, {faults} faults, {events} events, {} failing seeds",
         failed.len()
     )?;
+    pickups.sort_unstable();
+    if let Some(longest) = pickups.last() {
+        let at = |part: usize| pickups[(pickups.len() - 1) * part / 1000] / 1000;
+        writeln!(
+            out,
+            "from grant to start when healed: p50 {} ms, p99 {} ms, p99.9 {} ms, longest {} ms of {}",
+            at(500),
+            at(990),
+            at(999),
+            longest / 1000,
+            pickups.len()
+        )?;
+    }
     if !failed.is_empty() {
         writeln!(out, "seeds that break a promise: {failed:?}")?;
     }

@@ -6,13 +6,14 @@ use std::fmt;
 use jiff::Timestamp;
 use sichen_check::{Invariant, Oracle, Verdict, check_dump};
 use sichen_core::document::Document;
-use sichen_core::event::Event;
+use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, fence_key};
 use sichen_core::lifecycle::ShardState;
 use sichen_core::model::Dump;
 use sichen_core::port::ApplyVerdict;
+use sichen_sdk::session::Lease;
 
-use super::{Ev, REST_US, Sim, instant};
+use super::{Ev, REST_US, STUCK_US, Sim, instant, micros};
 use crate::options::Options;
 
 /// How a simulation ended.
@@ -36,6 +37,9 @@ pub struct Outcome {
     pub calls: (u64, u64),
     /// Stale writes that the user's store refused, and attempts that went on from a position.
     pub user: (u64, u64),
+    /// From each grant to its start on the worker, in microseconds, from [`SETTLED_US`] after the
+    /// heal on.
+    pub pickups_us: Vec<i64>,
     /// The trace as JSON lines, if it was kept.
     pub trace: Vec<String>,
     /// The store's event log.
@@ -83,7 +87,28 @@ impl Oracle for Grid {
     }
 }
 
+/// Sessions and leases of before the heal have run out by then.
+const SETTLED_US: i64 = 20_000_000;
+
 impl Sim {
+    fn pickups(&self, dump: &Dump) -> Vec<i64> {
+        let calm = self.options.unsafe_secs * 1_000_000 + SETTLED_US;
+        let started = |e: &Event| {
+            let Entity::Shard(key) = &e.entity else {
+                return None;
+            };
+            let lease = Lease {
+                run_id: key.run.0,
+                no: key.no.0,
+                token: e.token?.0,
+            };
+            let granted = micros(e.at);
+            let at = self.started.get(&lease)?;
+            (e.kind == Kind::AttemptGranted && granted >= calm).then_some(at - granted)
+        };
+        dump.events.iter().filter_map(started).collect()
+    }
+
     /// Closes every job's schedule; a job that somebody else is writing is tried again.
     pub(super) fn pause_jobs(&mut self) {
         let now = instant(self.now);
@@ -119,7 +144,7 @@ impl Sim {
         }
     }
 
-    /// Over when nothing is active, or when it took too long.
+    /// Over when nothing is active, or when nothing moves any more.
     pub(super) fn rest(&mut self) {
         let active: u32 = self
             .periods
@@ -127,7 +152,11 @@ impl Sim {
             .filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok().flatten())
             .map(|job| job.active_runs)
             .sum();
-        self.over = active == 0 || self.rest_by.is_some_and(|by| self.now >= by);
+        if self.progress.0 != self.acks.len() {
+            self.progress = (self.acks.len(), self.now);
+        }
+        let stuck = self.now - self.progress.1 > STUCK_US;
+        self.over = active == 0 || stuck || self.rest_by.is_some_and(|by| self.now >= by);
         if !self.over {
             self.push_in(1_000_000, Ev::Rest);
         }
@@ -144,6 +173,7 @@ impl Sim {
         };
         let verdict = check_dump(&dump, options, &self.acks);
         self.judge_user_store(&dump);
+        let pickups_us = self.pickups(&dump);
         let calls = {
             let gate = self.gate();
             (gate.calls, gate.lost)
@@ -157,6 +187,7 @@ impl Sim {
             events: self.events,
             calls,
             user: (self.user.refused, self.user.resumed),
+            pickups_us,
             trace: self.trace.lines().to_vec(),
             history: dump.events,
             options: self.options,

@@ -423,7 +423,7 @@ impl Sim {
         let Some(lease) = Lease::from_wire(grant.shard, grant.token) else {
             return;
         };
-        if !self.started.insert(lease) {
+        if self.started.insert(lease, self.now).is_some() {
             let problem = format!("{lease} is started a second time, on worker {n}");
             self.problems.push(problem);
         }
