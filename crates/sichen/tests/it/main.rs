@@ -11,6 +11,8 @@
 
 mod cli;
 mod demo;
+mod failover;
 mod fence;
 mod program;
+mod proxy;
 mod session;

@@ -56,6 +56,14 @@ pub fn start(words: &[&str]) -> Process {
     process
 }
 
+/// Starts a process that says nothing first.
+pub fn spawn(words: &[&str]) -> Process {
+    Process {
+        child: command(words).stdout(Stdio::null()).spawn().unwrap(),
+        url: String::new(),
+    }
+}
+
 impl Process {
     /// Its pid.
     pub fn pid(&self) -> Pid {
