@@ -272,7 +272,7 @@ impl Director {
                 continue;
             };
             // Notices may have come first; what they said of the shard stays.
-            let (counted, left) = settle::count(&self.ledger, from, to - 1, &view.key)?;
+            let (counted, left) = settle::count(&self.ledger, from, from - 1, to - 1, &view.key)?;
             let seen = view.shards.entry(shard.no).or_default();
             (seen.from, seen.upper, seen.entries) = (from, to - 1, left + counted);
         }

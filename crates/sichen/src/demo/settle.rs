@@ -163,13 +163,21 @@ fn save_unchecked(conn: &Connection, fence: &Fence, checkpoint: i64) -> Result<(
     Ok(())
 }
 
-/// Entries of `from..=upper` that `run` has settled, and those that nobody has.
-pub fn count(conn: &Connection, from: i64, upper: i64, run: &str) -> rusqlite::Result<(u64, u64)> {
+/// Entries of `from..=upper` that `run` has settled, and those behind `after` that nobody has.
+///
+/// What lies unsettled at or before `after` came late: it is the next run's.
+pub fn count(
+    conn: &Connection,
+    from: i64,
+    after: i64,
+    upper: i64,
+    run: &str,
+) -> rusqlite::Result<(u64, u64)> {
     conn.query_row(
-        "SELECT count(*) FILTER (WHERE settled_run = ?3),
-                count(*) FILTER (WHERE settled_run IS NULL)
-           FROM ledger WHERE id BETWEEN ?1 AND ?2",
-        params![from, upper, run],
+        "SELECT count(*) FILTER (WHERE settled_run = ?4),
+                count(*) FILTER (WHERE settled_run IS NULL AND id > ?2)
+           FROM ledger WHERE id BETWEEN ?1 AND ?3",
+        params![from, after, upper, run],
         |row| {
             Ok((
                 row.get::<_, i64>(0)?.unsigned_abs(),

@@ -8,7 +8,7 @@ use sichen_sdk::fence::sqlite::{Fence, open as open_fence};
 
 use super::csv_input::{Loaded, MAX_LINE_BYTES, OnBadRow, load};
 use super::ledger::{self, Entry, Generator};
-use super::settle::{Error, Zoo, commit_batch, read_batch, start_after};
+use super::settle::{self, Error, Zoo, commit_batch, read_batch, start_after};
 use super::verify::verify;
 
 const RUN: &str = "daily-settlement:2026-08-30T00:00:00+08:00";
@@ -303,6 +303,12 @@ fn entries_that_come_during_a_run_are_counted_in_exactly_one_run() {
     assert!(ledger::insert(&conn, &late_entry(5_000)).unwrap());
     commit_batch(&mut conn, &fence, &first, None).unwrap();
     settle_all(&mut conn, &fence, RUN, first.last_id(), upper, None);
+    let counted = settle::count(&conn, 1, first.last_id(), upper, RUN).unwrap();
+    assert_eq!(
+        counted,
+        (1_000, 0),
+        "what came late is not expected of this run"
+    );
     let seen = verify(&conn).unwrap();
     assert_eq!(
         (seen.entries, seen.marked, seen.counted),

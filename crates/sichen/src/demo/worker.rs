@@ -156,7 +156,8 @@ fn settle_shard(
         display,
         after: at,
     });
-    let (before, left) = settle::count(&conn, range.start, upper, ctx.run_key())?;
+    let (before, left) = settle::count(&conn, range.start, at, upper, ctx.run_key())?;
+    ctx.count(Counters::done(before).of(before + left));
     let mut done = 0;
     let limit = parameters.batch.clamp(1, 100_000);
     while let Some(batch) = settle::read_batch(&conn, at, upper, ctx.run_key(), limit)? {
