@@ -59,7 +59,11 @@ pub fn start(words: &[&str]) -> Process {
 /// Starts a process that says nothing first.
 pub fn spawn(words: &[&str]) -> Process {
     Process {
-        child: command(words).stdout(Stdio::null()).spawn().unwrap(),
+        child: command(words)
+            .env("SICHEN_LOG", "warn")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
         url: String::new(),
     }
 }
