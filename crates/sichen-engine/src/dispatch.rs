@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun, plan};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId};
@@ -215,6 +215,7 @@ impl Dispatcher {
         granted: Vec<(SessionId, Granted)>,
     ) -> Result<Vec<(SessionId, Work)>, Error> {
         let store = &*self.context.store;
+        let now = store.now().await?;
         let mut runs: BTreeMap<RunId, Arc<Run>> = BTreeMap::new();
         let mut works = Vec::with_capacity(granted.len());
         for (session, granted) in granted {
@@ -231,6 +232,10 @@ impl Dispatcher {
             let document = self.documents.get(store, run.job, run.revision).await?;
             let unknown_outcomes = unknown_outcomes(store, &granted).await?;
             let Granted { shard, grant_seq } = granted;
+            // The store counts from the grant; the worker counts from what it is told here.
+            let least = SignedDuration::from_millis(1);
+            let left = |at: Timestamp| at.duration_since(now).max(least);
+            let attempt_timeout = shard.timeout_at.map(left);
             works.push((
                 session,
                 Work {
@@ -238,6 +243,7 @@ impl Dispatcher {
                     grant_seq,
                     run,
                     document,
+                    attempt_timeout,
                     unknown_outcomes,
                 },
             ));

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use sichen_core::document::{Document, RunSpec};
 use sichen_core::ids::{Token, fence_key};
 use sichen_core::model::{Run, Shard};
@@ -20,6 +21,8 @@ pub struct Work {
     pub run: Arc<Run>,
     /// The revision's document.
     pub document: Arc<Document>,
+    /// How long the attempt may still take, from now: a grant that is sent again has less left.
+    pub attempt_timeout: Option<SignedDuration>,
     /// Earlier attempts of the shard of which nobody knows how far they came, oldest first.
     pub unknown_outcomes: Vec<(u32, Token)>,
 }

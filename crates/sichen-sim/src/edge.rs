@@ -484,7 +484,7 @@ fn grant(work: &Work) -> v1::Grant {
             position: shard.checkpoint.position.clone().into_bytes(),
             counters: None,
         }),
-        attempt_timeout_ms: work.document.attempt_timeout().map_or(0, millis),
+        attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
         grace_ms: 2_000,
         fence_key: work.fence_key(),
         ..v1::Grant::default()

@@ -276,3 +276,22 @@ fn nothing_expires_right_after_an_outage() {
     }
     assert_eq!(node.reap(&cluster), 1);
 }
+
+/// A grant sent again says what is left of its timeout, not the whole of it.
+#[test]
+fn a_grant_that_is_sent_again_has_less_time_left() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 1);
+    let spec = json!({ "run": { "handler": "h" }, "timeouts": { "attempt": "30s" } });
+    let job = cluster.apply("j", spec);
+    cluster.run(job, "k");
+    node.dispatch(&cluster);
+    let first = node.grants(session).pop().unwrap();
+    assert_eq!(first.attempt_timeout.unwrap().as_secs(), 30);
+    cluster.pass(12);
+    node.beat(session, &[], 0);
+    let again = node.grants(session).pop().unwrap();
+    assert_eq!(again.attempt_timeout.unwrap().as_secs(), 18);
+}

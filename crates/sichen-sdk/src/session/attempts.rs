@@ -92,6 +92,7 @@ impl Session {
             self.note(Note::BadMessage("a grant outside a session"));
             return;
         };
+        let seen_before = grant.grant_seq <= live.highest_grant_seen;
         live.highest_grant_seen = live.highest_grant_seen.max(grant.grant_seq);
         #[cfg(feature = "zoo")]
         if super::zoo::is("grant-taken-again") {
@@ -111,7 +112,9 @@ impl Session {
             }
             return;
         }
-        if self.reports.contains_key(&lease) {
+        // Sent again, and what it was about has ended: its report waits for a verdict or has one.
+        // Taking it anew would start a second attempt under one token.
+        if seen_before || self.reports.contains_key(&lease) {
             return;
         }
         if let Some((reason, detail)) = self.reason_to_reject(&grant, lease) {

@@ -342,7 +342,7 @@ fn grant(work: Work) -> v1::Grant {
         period_start_us: run.period.map(|p| p.start.as_microsecond()),
         period_end_us: run.period.map(|p| p.end.as_microsecond()),
         zone: spec.time_zone.clone(),
-        attempt_timeout_ms: work.document.attempt_timeout().map_or(0, millis),
+        attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
         grace_ms: millis(GRACE),
         fence_key: work.fence_key(),
