@@ -11,6 +11,8 @@
 //! # Not here
 //! Who may ask (`sichen-server`), reading files (`sichen-server`), showing answers.
 
+mod attempts;
+mod explain;
 mod jobs;
 mod runs;
 
@@ -22,6 +24,8 @@ use sichen_core::port;
 use crate::context::Context;
 use crate::documents::Documents;
 
+pub use attempts::{Attempt, MAX_EVENTS};
+pub use explain::{Facts, Waiting, Why, reasons};
 pub use jobs::{Applied, Change};
 pub use runs::{StartRun, Started, Which};
 

@@ -134,6 +134,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::events))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::retry))
+        .routes(routes!(runs::explain))
+        .routes(routes!(runs::attempts))
         .routes(routes!(history::events))
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))

@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    cancel, completions, demo, describe, dev, documents, due, events, fence, get, jobs, next, run,
-    runs, server, shards, verify, worker,
+    cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get, jobs,
+    next, run, runs, server, shards, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -53,6 +53,7 @@ pub enum Command {
     Shards(shards::Shards),
     Logs(events::Logs),
     Events(events::Events),
+    Explain(explain::Explain),
     Cancel(cancel::Cancel),
     Retry(cancel::Retry),
     /// Pause the schedules of a job: planned times are recorded as skipped.
@@ -123,6 +124,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Shards(args) => shards::list(args).await,
         Command::Logs(args) => events::logs(args).await,
         Command::Events(args) => events::show(args).await,
+        Command::Explain(args) => explain::show(args).await,
         Command::Cancel(args) => cancel::cancel(args).await,
         Command::Retry(args) => cancel::retry(args).await,
         Command::Pause(args) => jobs::set_paused(args, true).await,

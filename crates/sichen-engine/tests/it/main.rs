@@ -6,6 +6,7 @@
 )]
 
 mod cases;
+mod explain;
 mod fixture;
 mod flow;
 mod players;

@@ -10,6 +10,7 @@ use sichen_core::document::Document;
 use sichen_core::event;
 use sichen_core::layout::Descriptor;
 use sichen_core::model;
+use sichen_engine::control::Attempt;
 
 use super::wire;
 
@@ -218,5 +219,28 @@ pub(super) fn duty(duty: &model::Duty) -> wire::Duty {
         key: duty.key.text(),
         term: duty.term.0,
         node: duty.node.map(|n| n.0),
+    }
+}
+
+/// An attempt.
+pub(super) fn attempt(attempt: &Attempt) -> wire::Attempt {
+    let said = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let failed = !attempt.code.is_empty() || !attempt.message.is_empty();
+    wire::Attempt {
+        number: attempt.number,
+        token: attempt.token.0,
+        session: attempt.session,
+        worker: attempt.worker.clone(),
+        end: said(&attempt.end),
+        failure: failed.then(|| wire::Failure {
+            code: attempt.code.clone(),
+            message: attempt.message.clone(),
+        }),
+        from_checkpoint: attempt.from_checkpoint,
+        checkpoint: attempt.checkpoint.map(|(seq, _)| seq),
+        done: attempt.checkpoint.map(|(_, done)| done),
+        refused_reports: attempt.refused,
+        started_at: attempt.started_at.map(|t| t.to_string()),
+        ended_at: attempt.ended_at.map(|t| t.to_string()),
     }
 }

@@ -362,3 +362,58 @@ pub(super) async fn retry(
     api.0.engine.wake.dispatch();
     Ok(Json(run(&api, id).await?))
 }
+
+/// Why a run is where it is: what it waits for, or how it ended.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/explain",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, or key")),
+    responses(
+        (status = 200, body = wire::Explanation),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn explain(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+) -> Answer<wire::Explanation> {
+    let id = request::run_id(&api, &id).await?;
+    let (run, reasons) = api.0.control.explain(id).await?;
+    let time_zone = api.time_zone(run.job, run.revision).await?;
+    let run = convert::run(&run, &time_zone, None);
+    let reasons = reasons.into_iter().map(|why| wire::Why {
+        word: why.word.to_owned(),
+        text: why.text,
+    });
+    Ok(Json(wire::Explanation {
+        id: run.id,
+        key: run.key,
+        state: run.state,
+        reasons: reasons.collect(),
+    }))
+}
+
+/// The attempts of a shard, oldest first.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/shards/{no}/attempts",
+    tag = "runs",
+    params(
+        ("id" = String, Path, description = "Number, or key"),
+        ("no" = i32, Path, description = "The shard's number; -1 is the plan step"),
+    ),
+    responses(
+        (status = 200, body = wire::Attempts),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn attempts(
+    State(api): State<Api>,
+    Segments((id, no)): Segments<(String, i32)>,
+) -> Answer<wire::Attempts> {
+    let id = request::run_id(&api, &id).await?;
+    let attempts = api.0.control.attempts(ShardKey::new(id, no)).await?;
+    let items = attempts.iter().map(convert::attempt).collect();
+    Ok(Json(wire::Attempts { items }))
+}

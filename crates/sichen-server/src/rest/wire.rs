@@ -450,6 +450,72 @@ pub struct ShardPage {
     pub next: Option<String>,
 }
 
+/// One try of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// Counted from 1.
+    pub number: u32,
+    /// The fencing token that it held.
+    pub token: u64,
+    /// The session that held it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
+    /// The worker's name.
+    pub worker: String,
+    /// `succeeded`, `failed`, `timed_out`, `lost`, `cancelled` or `released`; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+    /// Why it did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// The number of the checkpoint that it started from; 0 for none.
+    pub from_checkpoint: u64,
+    /// The number of its newest checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<u64>,
+    /// Items done at that checkpoint, over all attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// Reports of it that were refused, because its token was old by then.
+    pub refused_reports: u32,
+    /// When it was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+}
+
+/// The attempts of a shard, oldest first, as its events tell them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempts {
+    /// The attempts.
+    pub items: Vec<Attempt>,
+}
+
+/// Why a run is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The run's number.
+    pub id: u64,
+    /// The run's key.
+    pub key: String,
+    /// The run's state.
+    pub state: String,
+    /// The nearest cause first; never empty.
+    pub reasons: Vec<Why>,
+}
+
+/// One reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `no_owner`, `parallelism`,
+    /// `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
+    pub word: String,
+    /// For people.
+    pub text: String,
+}
+
 // -- events, workers, members --
 
 /// One row of the event log; the same form as a line of an export.

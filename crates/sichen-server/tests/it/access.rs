@@ -12,7 +12,8 @@ fn routes() -> Vec<(Method, String)> {
         let path = path
             .replace("{namespace}", "default")
             .replace("{name}", "on-request")
-            .replace("{id}", "1");
+            .replace("{id}", "1")
+            .replace("{no}", "0");
         for method in item.as_object().unwrap().keys() {
             let method = method.to_uppercase().parse().unwrap();
             routes.push((method, path.clone()));

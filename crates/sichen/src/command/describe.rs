@@ -1,30 +1,35 @@
-//! `sichen describe`: all about one job or one run.
+//! `sichen describe`: all about one job, run or shard.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use sichen_server::rest::wire::{Decision, DecisionPage, Job, NextInstants, Run, RunPage, Shard};
+use sichen_server::rest::wire::{
+    Attempt, Attempts, Decision, DecisionPage, Explanation, Job, NextInstants, Run, RunPage, Shard,
+    ShardPage,
+};
 
 use super::run::is_closed;
 use super::runs::PageArgs;
-use super::shards;
+use super::{explain, shards};
 use crate::client::{Client, Connection};
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::names;
 use crate::output::{self, Output};
 
 /// Shards of each kind that are shown.
 const SHOWN_SHARDS: u32 = 10;
 
-/// Show all about one job or one run.
+/// Show all about one job, run or shard.
 #[derive(Debug, Subcommand)]
 pub enum Describe {
     /// A job: its document, its next planned times, its last runs, what was not run and why.
     Job(One),
     /// A run: its state, what it waits for, its progress, its failed shards.
     Run(One),
+    /// A shard: its state and every attempt.
+    Shard(OneShard),
 }
 
 /// Which one.
@@ -33,6 +38,21 @@ pub struct One {
     /// A job by its exact name; a run by number or key.
     #[arg(value_name = "NAME")]
     pub name: String,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Which shard.
+#[derive(Debug, Args)]
+pub struct OneShard {
+    /// The run, by number or key.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The shard's number; -1 is the plan step.
+    #[arg(value_name = "SHARD", allow_negative_numbers = true)]
+    pub shard: i32,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -52,6 +72,7 @@ struct JobView {
 #[derive(Debug, Serialize)]
 struct RunView {
     run: Run,
+    explanation: Explanation,
     failed: Vec<Shard>,
     running: Vec<Shard>,
 }
@@ -61,6 +82,7 @@ pub async fn show(what: Describe) -> Result<ExitCode, Failure> {
     match what {
         Describe::Job(one) => job(&one).await?,
         Describe::Run(one) => run(&one).await?,
+        Describe::Shard(one) => shard(&one).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -172,8 +194,11 @@ async fn run(one: &One) -> Result<(), Failure> {
     } else {
         Vec::new()
     };
+    let why = ["runs", id.as_str(), "explain"];
+    let explanation: Explanation = client.get(&why, Vec::new()).await?;
     let view = RunView {
         run,
+        explanation,
         failed,
         running,
     };
@@ -224,6 +249,10 @@ fn run_text(view: &RunView) -> String {
             output::between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
         ),
     ]);
+    if !is_closed(run) {
+        text.push_str("\nWhy it is not further:\n");
+        text.push_str(&explain::reasons(&view.explanation));
+    }
     for (title, list, all) in [
         ("Failed shards", &view.failed, s.failed as usize),
         ("Running shards", &view.running, view.running.len()),
@@ -242,6 +271,80 @@ fn run_text(view: &RunView) -> String {
             run.id
         ));
     }
+    text
+}
+
+/// All about a shard.
+#[derive(Debug, Serialize)]
+struct ShardView {
+    shard: Shard,
+    attempts: Vec<Attempt>,
+}
+
+async fn shard(one: &OneShard) -> Result<(), Failure> {
+    let client = Client::new(&one.connection)?;
+    let (run, no) = (one.run.as_str(), one.shard.to_string());
+    let path = ["runs", run, "shards", &no, "attempts"];
+    let attempts: Attempts = client.get(&path, Vec::new()).await?;
+    let mut query = vec![("limit", "1".to_owned())];
+    if one.shard > 0 {
+        query.push(("after", (one.shard - 1).to_string()));
+    }
+    let page: ShardPage = client.get(&["runs", run, "shards"], query).await?;
+    let found = page.items.into_iter().find(|s| s.no == one.shard);
+    let Some(shard) = found else {
+        let text = format!("SC5001: there is no shard {no} in run {run}");
+        return Err(Failure::new(Exit::NotFound, text));
+    };
+    let attempts = attempts.items;
+    one.output.show(&ShardView { shard, attempts }, shard_text)
+}
+
+fn shard_text(view: &ShardView) -> String {
+    let now = clock::now();
+    let s = &view.shard;
+    let mut text = output::facts(&[
+        (
+            "Shard",
+            format!("{} of run {}", shards::number(s.no), s.run),
+        ),
+        ("Part", shards::part(&s.part)),
+        ("State", s.state.clone()),
+        ("Token", s.token.to_string()),
+        ("Takeovers", s.takeovers.to_string()),
+        ("Items", shards::progress(&s.progress)),
+        ("Waits on", s.progress.waiting_on.clone()),
+        ("Ready at", s.ready_at.clone()),
+        (
+            "Checkpoint",
+            s.checkpoint.as_ref().map_or_else(String::new, |c| {
+                format!("number {} at {}", c.seq, c.position)
+            }),
+        ),
+    ]);
+    if view.attempts.is_empty() {
+        text.push_str("No attempt yet.\n");
+        return text;
+    }
+    text.push_str("\nAttempts:\n");
+    let rows = view.attempts.iter().map(|a| {
+        let failure = a.failure.as_ref();
+        [
+            a.number.to_string(),
+            a.worker.clone(),
+            a.token.to_string(),
+            a.end.clone().unwrap_or_else(|| "running".to_owned()),
+            a.from_checkpoint.to_string(),
+            output::or_dash(a.checkpoint),
+            a.refused_reports.to_string(),
+            output::between(a.started_at.as_deref(), a.ended_at.as_deref(), now),
+            failure.map_or_else(String::new, |f| format!("{}: {}", f.code, f.message)),
+        ]
+    });
+    let head = [
+        "ATTEMPT", "WORKER", "TOKEN", "END", "FROM", "TO", "REFUSED", "TOOK", "WHY",
+    ];
+    text.push_str(&output::table(head, rows));
     text
 }
 

@@ -8,6 +8,7 @@ pub mod dev;
 pub mod documents;
 pub mod due;
 pub mod events;
+pub mod explain;
 pub mod fence;
 pub mod get;
 pub mod jobs;

@@ -119,6 +119,16 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     assert!(c.ok("pause greet").contains("paused"));
     assert_eq!(c.json("get jobs")["items"][0]["paused"], true);
     assert!(c.ok("resume greet").contains("resumed"));
+    // What nobody can run says so.
+    let nobody = dev.dir.path().join("nobody.yaml");
+    let text = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: nobody }\nspec: { run: { handler: nothing } }\n";
+    std::fs::write(&nobody, text).unwrap();
+    c.ok(&format!("apply -f {}", nobody.display()));
+    c.ok("run nobody --key k");
+    let why = c.ok("explain nobody:manual:k");
+    assert!(why.contains("no_handler") && why.contains("echo"), "{why}");
+    assert!(c.ok("cancel nobody:manual:k --wait").contains("cancelled"));
+    c.ok("delete nobody");
     c.ok("delete greet");
     assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 2);
     let live = c.json("verify");

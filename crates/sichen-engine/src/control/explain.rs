@@ -1,0 +1,271 @@
+//! Why a run is not further: one chain of reasons, the nearest cause first.
+//!
+//! # Invariants
+//! - [`reasons`] is pure: what it says follows from the facts that it is given.
+//! - It explains what the dispatcher would do; it decides nothing.
+//!
+//! # Not here
+//! The dispatcher's decision (`sichen_core::dispatch`), how reasons are shown.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sichen_core::ids::{NodeId, RunId, SessionId};
+use sichen_core::layout::Descriptor;
+use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::ShardState;
+use sichen_core::model::{DutyKey, Node, Run, Session, Shard};
+use sichen_core::port::{MAX_PAGE, Page};
+
+use super::{Control, Error};
+
+/// One reason, with a word for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// `closed`, `stopping`, `backoff`, `parallelism`, `no_worker`, …
+    pub word: &'static str,
+    /// For people.
+    pub text: String,
+}
+
+/// Open shards, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Could be granted now.
+    pub ready: u32,
+    /// Wait for their time after a failed attempt.
+    pub backing_off: u32,
+    /// Wait for their first time.
+    pub not_yet: u32,
+    /// The first instant at which one of those becomes ready.
+    pub next_ready: Option<Timestamp>,
+    /// Running, by holder.
+    pub running: BTreeMap<SessionId, u32>,
+    /// The data source that the plan step asks, while it waits.
+    pub plan: Option<String>,
+}
+
+impl Waiting {
+    /// Adds a shard.
+    pub fn count(&mut self, shard: &Shard, now: Timestamp) {
+        let waits = shard.ready_at > now;
+        if let (Descriptor::Plan { data_source, .. }, true) =
+            (&shard.descriptor, shard.state.is_grantable())
+        {
+            self.plan = Some(data_source.clone());
+        }
+        match shard.state {
+            ShardState::Scheduled | ShardState::Retry if !waits => self.ready += 1,
+            ShardState::Scheduled => self.not_yet += 1,
+            ShardState::Retry => self.backing_off += 1,
+            ShardState::Running => {
+                if let Some(session) = shard.session {
+                    *self.running.entry(session).or_default() += 1;
+                }
+            }
+            ShardState::Succeeded | ShardState::Failed | ShardState::Cancelled => {}
+        }
+        if waits && shard.state.is_grantable() {
+            let next = self.next_ready.into_iter().chain([shard.ready_at]).min();
+            self.next_ready = next;
+        }
+    }
+}
+
+/// What a chain of reasons is built from.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The run.
+    pub run: Run,
+    /// Its open shards.
+    pub waiting: Waiting,
+    /// Sessions of its pool that are not ended, and how many shards each holds.
+    pub sessions: Vec<(Session, u32)>,
+    /// Who owns the pool, if its owner lives.
+    pub owner: Option<NodeId>,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+impl Control {
+    /// Why the run is where it is.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn explain(&self, run: RunId) -> Result<(Run, Vec<Why>), Error> {
+        let store = &*self.context.store;
+        let found = store.get_run(run).await?;
+        let (run, _) = found.ok_or_else(|| Error::NotFound {
+            what: "run",
+            name: run.to_string(),
+        })?;
+        let now = store.now().await?;
+        let mut waiting = Waiting::default();
+        let mut after = None;
+        // At most `MAX_SHARDS`, a page at a time.
+        while !run.state.is_closed() {
+            let limit = MAX_PAGE;
+            let page = store.list_shards(run.id, Page { after, limit }).await?;
+            for shard in &page {
+                waiting.count(shard, now);
+            }
+            match page.last() {
+                Some(last) if page.len() == limit as usize => after = Some(last.key.no.0),
+                Some(_) | None => break,
+            }
+        }
+        let sessions = store.list_sessions(Some(run.terms.pool.clone())).await?;
+        let (nodes, duties) = store.list_members().await?;
+        let pool = DutyKey::Pool(run.terms.pool.clone());
+        let owner = duties.iter().find(|duty| duty.key == pool);
+        let alive = |node: &NodeId| {
+            let lives = |n: &Node| n.id == *node && !has_expired(n.expires_at, now);
+            nodes.iter().any(lives)
+        };
+        let owner = owner.and_then(|duty| duty.node).filter(alive);
+        let facts = Facts {
+            run,
+            waiting,
+            sessions,
+            owner,
+            now,
+        };
+        let reasons = reasons(&facts);
+        Ok((facts.run, reasons))
+    }
+}
+
+/// The chain of reasons; never empty.
+#[must_use]
+pub fn reasons(facts: &Facts) -> Vec<Why> {
+    let mut chain = Vec::new();
+    let mut say = |word, text: String| chain.push(Why { word, text });
+    let (run, waiting) = (&facts.run, &facts.waiting);
+    if run.state.is_closed() {
+        let why = if run.reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", run.reason)
+        };
+        say("closed", format!("it has ended: {}{why}", run.state));
+        return chain;
+    }
+    let running: u32 = waiting.running.values().sum();
+    if let Some((cause, since)) = run.stop {
+        say(
+            "stopping",
+            format!("it is being stopped ({cause}) since {since}; {running} shards run still"),
+        );
+        return chain;
+    }
+    if running > 0 {
+        let holders: Vec<String> = waiting
+            .running
+            .iter()
+            .map(|(session, shards)| format!("{shards} on {}", holder(facts, *session)))
+            .collect();
+        say(
+            "running",
+            format!("{running} shards run: {}", holders.join(", ")),
+        );
+    }
+    if let (Some(at), later @ 1..) = (waiting.next_ready, waiting.backing_off + waiting.not_yet) {
+        let word = if waiting.backing_off > 0 {
+            "backoff"
+        } else {
+            "not_yet"
+        };
+        let what = if waiting.backing_off > 0 {
+            format!("{} of them after a failed attempt", waiting.backing_off)
+        } else {
+            "the time has not come".to_owned()
+        };
+        say(
+            word,
+            format!("{later} shards wait for their time ({what}); the first until {at}"),
+        );
+    }
+    if waiting.ready > 0 {
+        let (word, text) = why_ready_waits(facts, running);
+        say(word, format!("{} shards are ready; {text}", waiting.ready));
+    }
+    if chain.is_empty() {
+        let text = "nothing of it waits or runs; its outcome is being written".to_owned();
+        let word = "settling";
+        chain.push(Why { word, text });
+    }
+    chain
+}
+
+fn holder(facts: &Facts, session: SessionId) -> String {
+    let found = facts.sessions.iter().find(|(s, _)| s.id == session);
+    match found {
+        Some((s, _)) if has_expired(s.expires_at, facts.now) => {
+            format!("{}, whose session is over", s.worker.name)
+        }
+        Some((s, _)) => s.worker.name.to_string(),
+        None => format!("session {session}, which has ended"),
+    }
+}
+
+/// The first filter that stops all ready shards, in the dispatcher's order. A pool without workers
+/// needs no owner, so that comes first.
+fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
+    let terms = &facts.run.terms;
+    let pool = &terms.pool;
+    let source = facts.waiting.plan.as_ref();
+    let handler = &source.map_or_else(|| terms.handler.clone(), |s| format!("data-source/{s}"));
+    let live: Vec<&(Session, u32)> = facts
+        .sessions
+        .iter()
+        .filter(|(s, _)| !has_expired(s.expires_at, facts.now))
+        .collect();
+    if live.is_empty() {
+        return ("no_worker", format!("no worker serves the pool {pool}"));
+    }
+    if facts.owner.is_none() {
+        return (
+            "no_owner",
+            format!("no live server has the pool {pool}; one takes it when the old lease ends"),
+        );
+    }
+    if running >= terms.parallelism {
+        return (
+            "parallelism",
+            format!(
+                "the run may have {} shards running at once and has",
+                terms.parallelism
+            ),
+        );
+    }
+    let able: Vec<&&(Session, u32)> = live
+        .iter()
+        .filter(|(s, _)| s.handlers.contains(handler))
+        .collect();
+    if able.is_empty() {
+        let mut offered: Vec<&str> = live
+            .iter()
+            .flat_map(|(s, _)| s.handlers.iter().map(String::as_str))
+            .collect();
+        offered.sort_unstable();
+        offered.dedup();
+        let count = live.len();
+        let text = format!(
+            "none of the {count} workers of the pool {pool} offers the handler {handler}; they offer {}",
+            offered.join(", ")
+        );
+        return ("no_handler", text);
+    }
+    if able.iter().all(|(s, _)| s.draining) {
+        let text = format!("every worker that offers {handler} is draining");
+        return ("draining", text);
+    }
+    let taking = able.iter().filter(|(s, _)| !s.draining);
+    let (held, slots) = taking.fold((0, 0), |(held, slots), (s, h)| (held + h, slots + s.slots));
+    if held >= slots {
+        let text = format!("the workers that offer {handler} hold {held} shards in {slots} slots");
+        return ("no_slot", text);
+    }
+    let text = "a worker is free: they are being granted, or runs with a higher priority go first";
+    ("dispatching", text.to_owned())
+}

@@ -1,0 +1,41 @@
+//! `sichen explain`: why a run is not further.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use sichen_server::rest::wire::Explanation;
+
+use crate::client::{Client, Connection};
+use crate::failure::Failure;
+use crate::output::{self, Output};
+
+/// Say why a run is where it is: what it waits for, the nearest cause first.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The run, by number or key.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Carries out `sichen explain`.
+pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
+    let client = Client::new(&args.connection)?;
+    let path = ["runs", args.run.as_str(), "explain"];
+    let explanation: Explanation = client.get(&path, Vec::new()).await?;
+    args.output.show(&explanation, |e| {
+        format!("run {} is {}\n{}", e.key, e.state, reasons(e))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One reason a line.
+pub fn reasons(explanation: &Explanation) -> String {
+    let lines = explanation.reasons.iter();
+    lines
+        .map(|why| format!("  {}: {}\n", why.word, output::visible(&why.text)))
+        .collect()
+}
