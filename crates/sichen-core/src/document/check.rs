@@ -77,10 +77,14 @@ pub fn check(doc: &Document) -> Vec<Problem> {
 }
 
 fn check_spec(spec: &Spec, p: &mut Problems) {
-    if let Err(problems) = super::timing::schedules(spec, 0) {
-        p.0.extend(problems);
-    } else if let Err(error) = crate::schedule::zone_by_name(&spec.time_zone) {
+    let zone = crate::schedule::zone_by_name(&spec.time_zone);
+    if let Err(error) = &zone {
         p.add("spec.timeZone", error.to_string());
+    }
+    // Under a zone that does not exist the rules are still read, so that all is told at once.
+    let zone = zone.map_or("UTC", |_| &spec.time_zone);
+    if let Err(problems) = super::timing::schedules(&spec.schedules, zone, 0) {
+        p.0.extend(problems);
     }
     if let super::CatchUpPolicySpec::All(n) = spec.catch_up.policy {
         let most = i64::from(crate::schedule::MAX_LIMIT);

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::check::Problem;
-use super::{CatchUpPolicySpec, Document, OverlapSpec, ScheduleSpec, Spec};
+use super::{CatchUpPolicySpec, Document, OverlapSpec, ScheduleSpec};
 use crate::ids::JobUid;
 use crate::model::Period;
 use crate::schedule::cron::Dialect;
@@ -68,7 +68,7 @@ impl Document {
     /// Every schedule that can't be read, with its path.
     pub fn timing(&self, job: JobUid) -> Result<Timing, Vec<Problem>> {
         let seed = hash_of_key(&job.to_string());
-        let schedules = schedules(&self.spec, seed)?;
+        let schedules = schedules(&self.spec.schedules, &self.spec.time_zone, seed)?;
         let catch_up = match self.spec.catch_up.policy {
             CatchUpPolicySpec::None => CatchUp::None,
             CatchUpPolicySpec::Latest => CatchUp::Latest,
@@ -86,12 +86,16 @@ impl Document {
     }
 }
 
-/// Reads every schedule of a spec.
-pub(super) fn schedules(spec: &Spec, seed: u64) -> Result<Vec<Schedule>, Vec<Problem>> {
+/// Reads every schedule, in one zone.
+pub(super) fn schedules(
+    specs: &[ScheduleSpec],
+    zone: &str,
+    seed: u64,
+) -> Result<Vec<Schedule>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut schedules = Vec::new();
-    for (i, schedule) in spec.schedules.iter().enumerate() {
-        match read(schedule, &spec.time_zone, seed) {
+    for (i, schedule) in specs.iter().enumerate() {
+        match read(schedule, zone, seed) {
             Ok(schedule) => schedules.push(schedule),
             Err((field, message)) => {
                 let path = format!("spec.schedules[{i}].{field}");

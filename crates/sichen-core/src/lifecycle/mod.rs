@@ -5,8 +5,9 @@
 //! into the run's.
 //!
 //! # Invariants
-//! - `succeeded` and `cancelled` never change; `failed` (shard) and `failed`/`partial` (run) reopen
-//!   only by an explicit retry, which raises the run's round.
+//! - `succeeded` never changes, nor does a `cancelled` run with all that is in it; `failed` and
+//!   `partial` runs reopen only by an explicit retry, which raises the run's round and takes their
+//!   failed shards with them, and those that the run's own failure had cancelled.
 //! - The fencing token never goes down; each grant raises it.
 //!
 //! # Not here

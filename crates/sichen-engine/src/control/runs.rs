@@ -117,7 +117,9 @@ impl Control {
             .store
             .request_stop(op, None, run, StopCause::Cancel)
             .await?;
-        self.answer(run, verdict, "be cancelled")
+        answer(run, verdict, |state| {
+            format!("is {state} already; there is nothing to cancel")
+        })
     }
 
     /// Retries the failed shards of a closed run, or only some of them.
@@ -134,27 +136,7 @@ impl Control {
         let now = self.context.store.now().await?;
         let op = self.context.op(actor);
         let verdict = self.context.store.reopen_run(op, run, only, now).await?;
-        self.answer(run, verdict, "be retried (nothing of it failed)")
-            .map(|_| ())
-    }
-
-    fn answer(
-        &self,
-        run: RunId,
-        verdict: RequestVerdict,
-        what: &str,
-    ) -> Result<Option<RunState>, Error> {
-        match verdict {
-            RequestVerdict::Done(outcome) => Ok(outcome),
-            RequestVerdict::Already => Ok(None),
-            RequestVerdict::NotNow(state) => Err(Error::Refused(format!(
-                "SC5012: run {run} is {state} and can't {what}"
-            ))),
-            RequestVerdict::Missing | RequestVerdict::OldTerm => Err(Error::NotFound {
-                what: "run",
-                name: run.to_string(),
-            }),
-        }
+        answer(run, verdict, why_not_retried).map(|_| ())
     }
 
     /// The job of a uid, deleted or not.
@@ -167,6 +149,38 @@ impl Control {
             what: "job",
             name: uid.to_string(),
         })
+    }
+}
+
+/// Why a run in this state is not retried, and what to do instead.
+fn why_not_retried(state: RunState) -> String {
+    let why = match state {
+        RunState::Scheduled | RunState::Running => {
+            "has not ended; wait for it, or cancel it and start another"
+        }
+        RunState::Succeeded => "has succeeded; for the same work again start a run with a key",
+        RunState::Cancelled => "was cancelled, and that is final; start a new run with a key",
+        RunState::Failed | RunState::Partial => "has no failed shard (of those asked for)",
+    };
+    why.to_owned()
+}
+
+fn answer(
+    run: RunId,
+    verdict: RequestVerdict,
+    why_not: impl FnOnce(RunState) -> String,
+) -> Result<Option<RunState>, Error> {
+    match verdict {
+        RequestVerdict::Done(outcome) => Ok(outcome),
+        RequestVerdict::Already => Ok(None),
+        RequestVerdict::NotNow(state) => Err(Error::Refused(format!(
+            "SC5012: run {run} {}",
+            why_not(state)
+        ))),
+        RequestVerdict::Missing | RequestVerdict::OldTerm => Err(Error::NotFound {
+            what: "run",
+            name: run.to_string(),
+        }),
     }
 }
 

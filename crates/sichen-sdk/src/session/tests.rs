@@ -276,6 +276,22 @@ fn a_report_is_sent_until_the_verdict_is_definite() {
     ));
 }
 
+/// Found by simulation (seed 3325): the repeat of a grant crossed the verdict on its result.
+#[test]
+fn a_grant_sent_again_after_its_verdict_starts_nothing() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    });
+    play.server(ack(lease(0, 5), v1::Verdict::Accepted));
+    let out = play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    assert!(Play::started(&out).is_empty());
+    let out = play.server(FromServer::Grant(grant(2, lease(1, 1))));
+    assert_eq!(Play::started(&out).len(), 1, "a new grant starts");
+}
+
 #[test]
 fn a_stale_report_is_dropped_with_a_reason() {
     let mut play = Play::up(1);
