@@ -136,6 +136,12 @@ impl Coordinator {
         }
     }
 
+    /// Where peers and workers reach this node.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The node's id, once registered.
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {

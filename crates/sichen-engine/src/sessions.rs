@@ -190,7 +190,10 @@ impl Sessions {
             .and_then(|d| d.node);
         let owner = owner.filter(|owner| Some(*owner) != self.coordinator.node());
         let node = owner.and_then(|owner| nodes.into_iter().find(|n| n.id == owner));
-        Ok(node.map(|n| n.address))
+        // A process that died at this very address is this one's past: its duties come here when
+        // its lease ends, and sending the worker away would only send it back.
+        let elsewhere = node.filter(|node| node.address != self.coordinator.address());
+        Ok(elsewhere.map(|node| node.address))
     }
 
     /// Sends a session's grants above `highest_grant_seen` again: what a worker missed that comes

@@ -101,6 +101,24 @@ fn a_worker_is_sent_to_the_owner_of_its_pool() {
     );
 }
 
+/// A server that was killed and is back: its workers stay with it while its old lease runs out.
+#[test]
+fn a_worker_is_not_sent_away_by_its_own_server_s_past() {
+    let cluster = Cluster::new();
+    let (killed, back) = (cluster.node("n1"), cluster.node("n1"));
+    killed.engine.coordinator.add_pool(&pool());
+    killed.coordinate(&cluster);
+    back.coordinate(&cluster);
+    let session = back.worker(&cluster, "w2", 1);
+    let job = cluster.apply("j", json!({ "run": { "handler": "h" } }));
+    cluster.run(job, "k");
+    assert_eq!(back.dispatch(&cluster), 0, "the pool is not its own yet");
+    cluster.pass(5);
+    back.coordinate(&cluster);
+    assert_eq!(back.dispatch(&cluster), 1);
+    assert_eq!(back.grants(session).len(), 1);
+}
+
 /// Every method of the port that a duty calls, under the term of before a takeover.
 #[test]
 fn an_old_term_is_refused_in_every_method() {

@@ -220,6 +220,9 @@ impl Session {
         self.link = Link::Up;
         self.failures = 0;
         self.ever_welcomed = true;
+        if self.drain.is_some() {
+            self.send(ToServer::Draining(v1::Draining {}));
+        }
         self.resend_all();
         for verdict in welcome.journal_verdicts {
             self.on_finish_ack(verdict, now);

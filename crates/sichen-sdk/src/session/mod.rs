@@ -301,7 +301,10 @@ impl Session {
             let grace = drain.exit_by.since(drain.stop_at).saturating_sub(5_000);
             self.stop_all(v1::Reason::Draining, grace, now);
         }
-        let idle = self.attempts.is_empty() && self.reports.is_empty();
+        // A Hello on its way may make a session of us: leave it in good order, or it would be
+        // offered work until it expires. The answer to a Hello has a time limit of its own.
+        let greeting = matches!(self.link, Link::Greeting { .. });
+        let idle = self.attempts.is_empty() && self.reports.is_empty() && !greeting;
         if idle || (now >= drain.exit_by && self.leaving.is_none()) {
             self.leaving = None;
             self.exit(ExitReason::Drained {

@@ -640,6 +640,22 @@ fn drain_finishes_what_it_can_and_releases_the_rest() {
     );
 }
 
+/// A worker that is told to leave while its Hello is on its way leaves no session behind.
+#[test]
+fn drain_waits_for_the_answer_to_a_hello() {
+    let mut play = Play::new(1, Vec::new());
+    play.feed(Input::Connected);
+    let out = play.feed(Input::Drain { grace_ms: 2_000 });
+    assert_eq!(Play::exit(&out), None);
+    let out = play.server(welcome(1));
+    let draining = |o: &Output| matches!(o, Output::Send(ToServer::Draining(_)));
+    assert!(out.iter().any(draining));
+    assert_eq!(
+        Play::exit(&out),
+        Some(ExitReason::Drained { unreported: 0 })
+    );
+}
+
 #[test]
 fn drain_ends_even_if_no_server_answers() {
     let mut play = Play::up(1);
