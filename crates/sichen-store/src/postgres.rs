@@ -19,6 +19,7 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]); encryption:
 //! connections are plain, to a server on this machine or over a network that is trusted.
 
+mod batch;
 mod check;
 mod clock;
 mod duties;

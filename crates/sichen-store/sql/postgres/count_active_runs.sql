@@ -1,2 +1,4 @@
--- count_active_runs: a run of the job opened ($2 = 1) or closed ($2 = -1).
-update job set active_runs = active_runs + $2 where uid = $1
+-- count_active_runs: so many more runs of jobs are open, or so many fewer.
+update job j set active_runs = j.active_runs + i.by
+from unnest($1::uuid[], $2::bigint[]) i (uid, by)
+where j.uid = i.uid

@@ -1,5 +1,11 @@
--- end_attempt: end the running attempt as the rules decided (guard: token $3).
-update shard set state = $4, token = $5, used = $6, ready_at = $7, digest = $8, done = $9, expected = $10,
-  rate_milli = $11, waiting_on = $12, failure_code = $13, failure_message = $14, ended_at = $15, last_end = $16,
-  session_id = null, timeout_at = null, ver = ver + 1
-where run_id = $1 and no = $2 and token = $3 and state = 'running'
+-- end_attempt: end running attempts as the rules decided (guard: the old token).
+update shard s set state = i.state, token = i.token, used = i.used, ready_at = i.ready_at, digest = i.digest,
+  done = i.done, expected = i.expected, rate_milli = i.rate_milli, waiting_on = i.waiting_on,
+  failure_code = i.failure_code, failure_message = i.failure_message, ended_at = i.ended_at, last_end = i.last_end,
+  session_id = null, timeout_at = null, ver = s.ver + 1
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
+  $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::bigint[],
+  $16::text[])
+  i (run_id, no, old_token, state, token, used, ready_at, digest, done, expected, rate_milli, waiting_on,
+    failure_code, failure_message, ended_at, last_end)
+where s.run_id = i.run_id and s.no = i.no and s.token = i.old_token and s.state = 'running'

@@ -1,9 +1,9 @@
 -- list_holders: sessions that hold shards of pool $1 and are over at $2; steps from holder to holder.
 -- scans: holder
 with recursive holder (id) as (
-  (select min(session_id) from shard where pool = $1 and session_id is not null)
+  (select min(session_id) from shard where pool = $1 and live and session_id is not null)
   union all
-  select (select min(session_id) from shard where pool = $1 and session_id > holder.id)
+  select (select min(session_id) from shard where pool = $1 and live and session_id > holder.id)
   from holder where holder.id is not null
 )
 select holder.id from holder left join session on session.id = holder.id

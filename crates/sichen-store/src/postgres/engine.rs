@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio_postgres::NoTls;
 
 use super::clock::Time;
-use super::tx::{Read, Result, Tx, fault};
+use super::tx::{Common, Read, Result, Tx, fault};
 use super::{Options, check, migrate, sql};
 
 /// How often a use case is tried.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Engine {
 struct Shared {
     pool: Pool,
     handle: Handle,
-    time: Arc<Time>,
+    common: Arc<Common>,
     pauses: AtomicU64,
 }
 
@@ -66,11 +66,11 @@ impl Engine {
         check::server(&client, options.unsafe_durability).await?;
         migrate::migrate(&mut client).await?;
         drop(client);
-        let time = Arc::new(Time::new(options.clock));
+        let common = Arc::new(Common::new(Time::new(options.clock)));
         let shared = Arc::new(Shared {
             pool,
             handle: Handle::current(),
-            time,
+            common,
             pauses: AtomicU64::new(0),
         });
         Ok(Self { shared })
@@ -211,7 +211,7 @@ impl Shared {
 
     async fn read_on(&self, begin: &'static str) -> std::result::Result<Read, Failed> {
         let client: Object = self.pool.get().await.map_err(|e| unreachable(&e))?;
-        let read = Read::new(client, Arc::clone(&self.time));
+        let read = Read::new(client, Arc::clone(&self.common));
         match read.begin(begin).await {
             Ok(()) => Ok(read),
             Err(e) => Err((e, read.may_fare_better())),

@@ -106,7 +106,7 @@ async fn forget_ops(tx: &Tx, before: Timestamp) -> Result<()> {
         if at >= before {
             break;
         }
-        tx.must(sql::DELETE_OP, [n]).await?;
+        tx.run(sql::DELETE_OP, [n]).await?;
     }
     Ok(())
 }

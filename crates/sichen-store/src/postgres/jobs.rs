@@ -189,6 +189,9 @@ pub(super) async fn advance_all(
     fences: &[Fence],
     items: Vec<Advance>,
 ) -> Result<Vec<AdvanceVerdict>> {
+    let occasions = items.iter().flat_map(|item| &item.runs);
+    let occasions = occasions.map(|run| (run.job, run.occasion.key()));
+    tx.look_for_runs(occasions.collect()).await?;
     let mut verdicts = Vec::with_capacity(items.len());
     for item in items {
         let key = DutyKey::Trigger(partition_of(item.job));

@@ -12,7 +12,9 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
 use sichen_core::name::JobName;
 use sichen_core::port::Error;
@@ -29,6 +31,12 @@ pub(super) struct Kept {
     pub shards: BTreeMap<ShardKey, ShardRow>,
     pub sessions: BTreeMap<SessionId, Session>,
     pub duties: BTreeMap<String, DutyRow>,
+    /// Runs of occasions of locked jobs, and that there is none.
+    pub occasions: BTreeMap<JobUid, BTreeMap<String, Option<(RunId, String)>>>,
+    /// How many shards a locked session holds.
+    pub held: BTreeMap<SessionId, u32>,
+    /// How many shards of a locked run are held.
+    pub running: BTreeMap<RunId, u32>,
 }
 
 impl Tx {
@@ -109,9 +117,8 @@ impl Tx {
     }
 
     /// Adds what became of shards to a run's counters.
-    pub async fn count_run(&self, id: RunId, by: [i64; 4]) -> Result<()> {
-        self.must(sql::COUNT_RUN, (int(id.0), by[0], by[1], by[2], by[3]))
-            .await?;
+    pub fn count_run(&self, id: RunId, by: [i64; 4]) {
+        self.gathered(|gathered| gathered.count_run(int(id.0), by));
         self.kept(|kept| {
             let Some(run) = kept.runs.get_mut(&id) else {
                 return;
@@ -135,7 +142,6 @@ impl Tx {
                 _ => drop(kept.runs.remove(&id)),
             }
         });
-        Ok(())
     }
 
     /// Counts one more grant of a session under lock: its number, and the worker's name.
@@ -143,7 +149,7 @@ impl Tx {
         let session = self.session(id).await?;
         let mut session =
             session.ok_or_else(|| Error::Corrupt(format!("session {id} is gone under lock")))?;
-        self.must(sql::COUNT_GRANT, [int(id.0)]).await?;
+        self.gathered(|gathered| gathered.count_grant(int(id.0)));
         session.grant_seq += 1;
         let counted = (session.grant_seq, session.worker.name.as_str().to_owned());
         self.kept(|kept| {
@@ -155,6 +161,18 @@ impl Tx {
     /// The run's row was changed otherwise than by [`Tx::count_run`].
     pub fn run_changed(&self, id: RunId) {
         self.kept(|kept| drop(kept.runs.remove(&id)));
+    }
+
+    /// The run's first shard was granted.
+    pub fn run_started(&self, id: RunId) {
+        let now = self.now;
+        self.kept(|kept| {
+            if let Some(run) = kept.runs.get_mut(&id) {
+                run.state = RunState::Running;
+                run.started_at = Some(now);
+                run.ver += 1;
+            }
+        });
     }
 
     pub fn shard_changed(&self, key: ShardKey) {
@@ -175,8 +193,8 @@ impl Tx {
     }
 
     /// A run of the job opened or closed.
-    pub async fn count_active(&self, job: JobUid, by: i32) -> Result<()> {
-        self.must(sql::COUNT_ACTIVE_RUNS, (job.0, by)).await?;
+    pub fn count_active(&self, job: JobUid, by: i32) {
+        self.gathered(|gathered| gathered.count_active(job.0, i64::from(by)));
         self.kept(|kept| {
             if let Some(row) = kept.jobs.get_mut(&job) {
                 let runs = row.job.active_runs.checked_add_signed(by);
@@ -184,7 +202,71 @@ impl Tx {
                 row.job.active_runs = runs.unwrap_or(0);
             }
         });
+    }
+
+    /// Looks up the runs of many occasions of locked jobs at once, and draws ids for those without.
+    pub async fn look_for_runs(&self, of: Vec<(JobUid, String)>) -> Result<()> {
+        self.warm(sql::FIND_RUN).await?;
+        let found = try_join_all(of.iter().map(|(job, key)| self.run_of(*job, key))).await?;
+        let new = found.iter().filter(|found| found.is_none()).count();
+        self.kept(|kept| {
+            for ((job, key), found) in of.into_iter().zip(found) {
+                kept.occasions.entry(job).or_default().insert(key, found);
+            }
+        });
+        self.reserve_ids(new).await
+    }
+
+    /// A run was written.
+    pub fn run_written(&self, job: JobUid, key: &str, id: RunId, digest: &str) {
+        self.kept(|kept| {
+            let occasions = kept.occasions.entry(job).or_default();
+            occasions.insert(key.to_owned(), Some((id, digest.to_owned())));
+        });
+    }
+
+    /// How many shards a locked session holds.
+    pub async fn held(&self, id: SessionId) -> Result<u32> {
+        let kept = self.kept(|kept| kept.held.get(&id).copied());
+        if let Some(held) = kept {
+            return Ok(held);
+        }
+        let held = self.count(sql::COUNT_HELD, [int(id.0)]).await?;
+        self.kept(|kept| kept.held.insert(id, held));
+        Ok(held)
+    }
+
+    /// How many shards of a locked run are held.
+    pub async fn running(&self, id: RunId) -> Result<u32> {
+        let kept = self.kept(|kept| kept.running.get(&id).copied());
+        if let Some(running) = kept {
+            return Ok(running);
+        }
+        let running = self.count(sql::COUNT_RUNNING, [int(id.0)]).await?;
+        self.kept(|kept| kept.running.insert(id, running));
+        Ok(running)
+    }
+
+    /// Counts what many locked sessions and runs hold at once.
+    pub async fn count_holds(&self, sessions: &[SessionId], runs: &[RunId]) -> Result<()> {
+        self.warm(sql::COUNT_HELD).await?;
+        self.warm(sql::COUNT_RUNNING).await?;
+        try_join_all(sessions.iter().map(|id| self.held(*id))).await?;
+        try_join_all(runs.iter().map(|id| self.running(*id))).await?;
         Ok(())
+    }
+
+    /// A shard was given to a session.
+    pub fn shard_given(&self, key: ShardKey, session: SessionId) {
+        self.kept(|kept| {
+            kept.shards.remove(&key);
+            if let Some(held) = kept.held.get_mut(&session) {
+                *held += 1;
+            }
+            if let Some(running) = kept.running.get_mut(&key.run) {
+                *running += 1;
+            }
+        });
     }
 
     /// Locks the runs of shards, and their jobs before them.

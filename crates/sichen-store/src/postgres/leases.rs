@@ -1,7 +1,8 @@
 //! Leases on shards: granted, found overdue, taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::{try_join, try_join_all};
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -13,6 +14,7 @@ use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
 };
 
+use super::batch::Batched;
 use super::param::params;
 use super::row::{ShardRow, at, int, opt_at};
 use super::shards::{self, Ended};
@@ -39,24 +41,27 @@ pub(super) async fn list_ready(
     let open: Vec<Run> = read
         .all(sql::LIST_READY_RUNS, params, |row| row.run())
         .await?;
-    let mut heads = Vec::with_capacity(open.len());
-    for run in open {
-        let id = run.id;
-        let shards = read
-            .all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
-                Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
-            })
-            .await?;
-        heads.push(ReadyHead {
-            run: id,
-            job: run.job,
-            revision: run.revision,
-            terms: run.terms,
-            running: read.count(sql::COUNT_RUNNING, [int(id.0)]).await?,
-            shards,
-        });
-    }
-    Ok(heads)
+    read.warm(sql::LIST_READY_SHARDS).await?;
+    read.warm(sql::COUNT_RUNNING).await?;
+    // Asked all at once, answered in one or two round trips.
+    try_join_all(open.into_iter().map(|run| head(read, run, now, per_run))).await
+}
+
+async fn head(read: &Read, run: Run, now: i64, per_run: u32) -> Result<ReadyHead> {
+    let id = run.id;
+    let shards = read.all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
+        Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
+    });
+    let running = read.count(sql::COUNT_RUNNING, [int(id.0)]);
+    let (shards, running) = try_join(shards, running).await?;
+    Ok(ReadyHead {
+        run: id,
+        job: run.job,
+        revision: run.revision,
+        terms: run.terms,
+        running,
+        shards,
+    })
 }
 
 pub(super) async fn next_ready_at(read: &Read, pool: &Name) -> Result<Option<Timestamp>> {
@@ -70,15 +75,15 @@ pub(super) async fn next_ready_at(read: &Read, pool: &Name) -> Result<Option<Tim
 
 /// Whether `session` may be given one more shard of `pool`.
 pub(super) async fn can_hold(
-    read: &Read,
+    tx: &Tx,
     session: SessionId,
     pool: &Name,
 ) -> Result<std::result::Result<(), GrantRefused>> {
-    let Some(s) = read.session(session).await? else {
+    let Some(s) = tx.session(session).await? else {
         return Ok(Err(GrantRefused::NoSession));
     };
-    let held = read.count(sql::COUNT_HELD, [int(session.0)]).await?;
-    Ok(judge(read, &s, held, pool))
+    let held = tx.held(session).await?;
+    Ok(judge(tx, &s, held, pool))
 }
 
 fn judge(
@@ -97,64 +102,31 @@ fn judge(
     Ok(())
 }
 
-/// Sessions and runs that one batch of grants looks at, each read and counted once.
-#[derive(Default)]
-struct Seen {
-    sessions: BTreeMap<SessionId, (Option<Session>, u32)>,
-    runs: BTreeMap<RunId, (Option<Run>, u32)>,
-}
-
-impl Seen {
-    async fn session(&mut self, tx: &Tx, id: SessionId) -> Result<&mut (Option<Session>, u32)> {
-        if let std::collections::btree_map::Entry::Vacant(v) = self.sessions.entry(id) {
-            v.insert((
-                tx.session(id).await?,
-                tx.count(sql::COUNT_HELD, [int(id.0)]).await?,
-            ));
-        }
-        self.sessions
-            .get_mut(&id)
-            .ok_or_else(|| Error::Corrupt(format!("session {id}")))
-    }
-
-    async fn run(&mut self, tx: &Tx, id: RunId) -> Result<&mut (Option<Run>, u32)> {
-        if let std::collections::btree_map::Entry::Vacant(v) = self.runs.entry(id) {
-            v.insert((
-                tx.run_row(id).await?,
-                tx.count(sql::COUNT_RUNNING, [int(id.0)]).await?,
-            ));
-        }
-        self.runs
-            .get_mut(&id)
-            .ok_or_else(|| Error::Corrupt(format!("run {id}")))
-    }
-}
-
 pub(super) async fn lease(
     tx: &mut Tx,
     fence: &Fence,
     grants: &[Grant],
 ) -> Result<Vec<GrantVerdict>> {
     let current = tx.under(fence).await?;
-    let mut seen = Seen::default();
+    if current {
+        let sessions: BTreeSet<_> = grants.iter().map(|grant| grant.session).collect();
+        let runs: BTreeSet<_> = grants.iter().map(|grant| grant.key.run).collect();
+        let (sessions, runs) = (Vec::from_iter(sessions), Vec::from_iter(runs));
+        tx.count_holds(&sessions, &runs).await?;
+    }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let checked = if current {
-            check(tx, &mut seen, fence, grant).await?
+            check(tx, fence, grant).await?
         } else {
             Err(GrantRefused::OldTerm)
         };
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
-            Ok(row) => {
+            Ok((row, run)) => {
                 let granted =
                     hand_over(tx, row, grant.session, grant.attempt_timeout, false).await?;
-                seen.session(tx, grant.session).await?.1 += 1;
-                let (run, running) = seen.run(tx, grant.key.run).await?;
-                *running += 1;
-                if let Some(run) = run {
-                    start(tx, run).await?;
-                }
+                start(tx, &run).await?;
                 GrantVerdict::Granted(Box::new(granted))
             }
         });
@@ -162,17 +134,16 @@ pub(super) async fn lease(
     Ok(verdicts)
 }
 
+/// The shard and its run, if the grant still holds.
 async fn check(
     tx: &Tx,
-    seen: &mut Seen,
     fence: &Fence,
     grant: &Grant,
-) -> Result<std::result::Result<ShardRow, GrantRefused>> {
+) -> Result<std::result::Result<(ShardRow, Run), GrantRefused>> {
     let Some(row) = tx.shard(grant.key).await? else {
         return Ok(Err(GrantRefused::NotReady));
     };
-    let (run, running) = seen.run(tx, grant.key.run).await?;
-    let Some(run) = run else {
+    let Some(run) = tx.run_row(grant.key.run).await? else {
         return Ok(Err(GrantRefused::NotReady));
     };
     if fence.key != DutyKey::Pool(run.terms.pool.clone()) {
@@ -184,16 +155,11 @@ async fn check(
     if !ready || run.stop.is_some() || run.state.is_closed() {
         return Ok(Err(GrantRefused::NotReady));
     }
-    let (pool, full) = (run.terms.pool.clone(), *running >= run.terms.parallelism);
-    let (session, held) = seen.session(tx, grant.session).await?;
-    let judged = match session {
-        Some(s) => judge(tx, s, *held, &pool),
-        None => Err(GrantRefused::NoSession),
-    };
-    Ok(match judged {
+    let full = tx.running(run.id).await? >= run.terms.parallelism;
+    Ok(match can_hold(tx, grant.session, &run.terms.pool).await? {
         Err(refused) => Err(refused),
         Ok(()) if full => Err(GrantRefused::Parallelism),
-        Ok(()) => Ok(row),
+        Ok(()) => Ok((row, run)),
     })
 }
 
@@ -238,8 +204,8 @@ pub(super) async fn hand_over(
         at(now),
         shard.ver,
     ];
-    tx.must(sql::LEASE_SHARD, params).await?;
-    tx.shard_changed(shard.key);
+    tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params));
+    tx.shard_given(shard.key, session);
     let data = serde_json::json!({
         "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
     });
@@ -254,18 +220,16 @@ pub(super) async fn hand_over(
 }
 
 /// Notes the first grant of a run.
-async fn start(tx: &mut Tx, run: &mut Run) -> Result<()> {
+async fn start(tx: &mut Tx, run: &Run) -> Result<()> {
     if run.state != RunState::Scheduled {
         return Ok(());
     }
-    tx.must(sql::START_RUN, (int(run.id.0), at(tx.now))).await?;
-    tx.run_changed(run.id);
+    tx.gathered(|gathered| gathered.add(Batched::StartRun, (int(run.id.0), at(tx.now))));
+    tx.run_started(run.id);
     let (from, to) = (run.state.word(), RunState::Running.word());
-    run.state = RunState::Running;
-    run.ver += 1;
     tx.event(
         &Entity::Run(run.id),
-        run.ver,
+        run.ver + 1,
         &Happened::new(Kind::RunStarted, from, to),
     )
 }

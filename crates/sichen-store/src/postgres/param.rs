@@ -22,6 +22,35 @@ pub(super) enum Param {
     Texts(Vec<String>),
     OptTexts(Vec<Option<String>>),
     Uuids(Vec<Uuid>),
+    /// One column of a batch.
+    Column(Vec<Param>),
+}
+
+impl Param {
+    fn int(&self) -> Option<i64> {
+        match self {
+            Param::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+    fn flag(&self) -> Option<bool> {
+        match self {
+            Param::Flag(b) => Some(*b),
+            _ => None,
+        }
+    }
+    fn text(&self) -> Option<&str> {
+        match self {
+            Param::Text(s) => Some(s),
+            _ => None,
+        }
+    }
+    fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Param::Uuid(id) => Some(*id),
+            _ => None,
+        }
+    }
 }
 
 impl ToSql for Param {
@@ -46,6 +75,21 @@ impl ToSql for Param {
             Param::Texts(v) => v.to_sql_checked(ty, out),
             Param::OptTexts(v) => v.to_sql_checked(ty, out),
             Param::Uuids(v) => v.to_sql_checked(ty, out),
+            Param::Column(v) => {
+                fn all<'a, T>(
+                    v: &'a [Param],
+                    f: impl Fn(&'a Param) -> Option<T>,
+                ) -> Vec<Option<T>> {
+                    v.iter().map(f).collect()
+                }
+                match *ty {
+                    Type::INT8_ARRAY => all(v, Param::int).to_sql(ty, out),
+                    Type::TEXT_ARRAY => all(v, Param::text).to_sql(ty, out),
+                    Type::UUID_ARRAY => all(v, Param::uuid).to_sql(ty, out),
+                    Type::BOOL_ARRAY => all(v, Param::flag).to_sql(ty, out),
+                    _ => Err(format!("a column is no {ty}").into()),
+                }
+            }
         }
     }
     fn accepts(_: &Type) -> bool {

@@ -2,30 +2,30 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo};
+use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::settle;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{DutyKey, Run, partition_of};
+use sichen_core::model::{Checkpoint, DutyKey, Progress, Run, Shard, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
     CreateVerdict, Error, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter,
 };
 
+use super::batch::Batched;
 use super::jobs::array;
 use super::param::params;
-use super::row::{at, int, not_before, opt_at};
+use super::row::{ShardRow, at, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
-
-/// Shards written by one statement.
-const CHUNK: usize = 5_000;
 
 pub(super) async fn create_all(
     tx: &mut Tx,
     fences: &[Fence],
     runs: Vec<NewRun>,
 ) -> Result<Vec<CreateVerdict>> {
+    let occasions = runs.iter().map(|run| (run.job, run.occasion.key()));
+    tx.look_for_runs(occasions.collect()).await?;
     let mut verdicts = Vec::with_capacity(runs.len());
     for run in runs {
         verdicts.push(create(tx, fences, run).await?);
@@ -33,7 +33,7 @@ pub(super) async fn create_all(
     Ok(verdicts)
 }
 
-pub(super) async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
+async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion).await? {
         let same = digest == new.digest;
@@ -72,35 +72,37 @@ pub(super) async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result
     let id = RunId(tx.next_id().await?);
     let total = if plan { 0 } else { count };
     let terms = &new.terms;
-    tx.must(
-        sql::INSERT_RUN,
-        params![
-            int(id.0),
-            new.job.0,
-            job.name.namespace.as_str(),
-            job.name.name.as_str(),
-            occasion,
-            new.revision.0,
-            opt_at(new.period.map(|p| p.start)),
-            opt_at(new.period.map(|p| p.end)),
-            terms.pool.as_str(),
-            terms.handler,
-            terms.priority.saturating_neg(),
-            terms.parallelism,
-            terms.parameters,
-            terms.counts_must_match,
-            opt_at(terms.deadline),
-            state.word(),
-            total,
-            count,
-            new.digest,
-            at(tx.now),
-            (state == RunState::Running).then(|| at(tx.now)),
-            state.is_closed().then(|| at(tx.now)),
-            partition_of(new.job),
-        ],
-    )
-    .await?;
+    tx.gathered(|gathered| {
+        gathered.add(
+            Batched::InsertRun,
+            params![
+                int(id.0),
+                new.job.0,
+                job.name.namespace.as_str(),
+                job.name.name.as_str(),
+                occasion,
+                new.revision.0,
+                opt_at(new.period.map(|p| p.start)),
+                opt_at(new.period.map(|p| p.end)),
+                terms.pool.as_str(),
+                terms.handler,
+                terms.priority.saturating_neg(),
+                terms.parallelism,
+                terms.parameters,
+                terms.counts_must_match,
+                opt_at(terms.deadline),
+                state.word(),
+                total,
+                count,
+                new.digest,
+                at(tx.now),
+                (state == RunState::Running).then(|| at(tx.now)),
+                state.is_closed().then(|| at(tx.now)),
+                partition_of(new.job),
+            ],
+        )
+    });
+    tx.run_written(new.job, &occasion, id, &new.digest);
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
         "total": total, "plan": plan,
@@ -111,25 +113,50 @@ pub(super) async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
     if !state.is_closed() {
-        tx.count_active(new.job, 1).await?;
+        tx.count_active(new.job, 1);
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    insert_shards(tx, id, &terms.pool, first, &new.shards, new.ready_at).await?;
+    insert_shards(tx, id, &terms.pool, first, &new.shards, new.ready_at)?;
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
-    let key = ShardKey::new(id, first);
-    let Some(row) = tx.shard(key).await? else {
-        return Err(Error::Corrupt(format!(
-            "shard {key} is gone in its own transaction"
-        )));
+    let Some(descriptor) = new.shards.into_iter().next() else {
+        return Ok(CreateVerdict::Created(id, None));
     };
+    let row = waiting(ShardKey::new(id, first), descriptor, new.ready_at);
     let granted: Granted = leases::hand_over(tx, row, session, new.attempt_timeout, true).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 
+/// A shard as it has just been written.
+fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardRow {
+    let ready_at = Timestamp::from_microsecond(not_before(ready_at)).unwrap_or(ready_at);
+    let shard = Shard {
+        key,
+        descriptor,
+        state: ShardState::Scheduled,
+        ver: 1,
+        token: Token(0),
+        attempt: 0,
+        used: 0,
+        takeovers: 0,
+        ready_at,
+        session: None,
+        grant_seq: 0,
+        timeout_at: None,
+        digest: String::new(),
+        checkpoint: Checkpoint::default(),
+        progress: Progress::default(),
+        failure: None,
+        started_at: None,
+        ended_at: None,
+    };
+    let last_end = None;
+    ShardRow { shard, last_end }
+}
+
 /// Writes shards numbered from `first`, waiting.
-pub(super) async fn insert_shards(
+pub(super) fn insert_shards(
     tx: &Tx,
     run: RunId,
     pool: &Name,
@@ -138,17 +165,11 @@ pub(super) async fn insert_shards(
     ready_at: Timestamp,
 ) -> Result<()> {
     let ready_at = not_before(ready_at);
-    let bad = |e: serde_json::Error| Error::Corrupt(format!("descriptors of run {run}: {e}"));
-    for (first, chunk) in (first..).step_by(CHUNK).zip(descriptors.chunks(CHUNK)) {
-        let texts: std::result::Result<Vec<String>, _> =
-            chunk.iter().map(serde_json::to_string).collect();
-        let texts = texts.map_err(bad)?;
-        let params = (int(run.0), pool.as_str(), first, texts, ready_at);
-        if tx.run(sql::INSERT_SHARDS, params).await? != chunk.len() {
-            return Err(Error::Corrupt(format!(
-                "not all shards of run {run} were written"
-            )));
-        }
+    for (no, descriptor) in (first..).zip(descriptors) {
+        let text = serde_json::to_string(descriptor)
+            .map_err(|e| Error::Corrupt(format!("descriptors of run {run}: {e}")))?;
+        let row = (int(run.0), pool.as_str(), no, text, ready_at);
+        tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     }
     Ok(())
 }
@@ -183,13 +204,14 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         }
         _ => String::new(),
     };
-    tx.must(
-        sql::SETTLE_RUN,
-        (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
-    )
-    .await?;
+    tx.gathered(|gathered| {
+        gathered.add(
+            Batched::SettleRun,
+            (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
+        )
+    });
     tx.run_changed(id);
-    tx.count_active(run.job, -1).await?;
+    tx.count_active(run.job, -1);
     let c = run.counters;
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -303,7 +325,7 @@ async fn heads(tx: &Tx, statement: &'static str, run: RunId) -> Result<Vec<Head>
 fn shard_event(tx: &mut Tx, head: &Head, kind: Kind, to: ShardState, cause: &str) -> Result<()> {
     let happened = Happened {
         cause,
-        token: Some(sichen_core::ids::Token(head.token)),
+        token: Some(Token(head.token)),
         ..Happened::new(kind, head.state.word(), to.word())
     };
     tx.event(&Entity::Shard(head.key), head.ver + 1, &happened)
@@ -324,7 +346,7 @@ pub(super) async fn stop_waiting(tx: &mut Tx, id: RunId, cause: StopCause) -> Re
         )));
     }
     let n = int(waiting.len() as u64);
-    tx.count_run(id, [-n, 0, 0, n]).await?;
+    tx.count_run(id, [-n, 0, 0, n]);
     tx.shards_changed(id);
     for head in &waiting {
         shard_event(
@@ -369,7 +391,7 @@ pub(super) async fn reopen(
         .await?;
     tx.run_changed(id);
     tx.shards_changed(id);
-    tx.count_active(run.job, 1).await?;
+    tx.count_active(run.job, 1);
     let data = serde_json::json!({ "round": run.round + 1, "shards": closed.len() });
     let to = RunState::Running.word();
     let happened = Happened {

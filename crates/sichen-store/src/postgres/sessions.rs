@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
 use jiff::SignedDuration;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::SessionId;
@@ -163,10 +164,11 @@ pub(super) async fn list(read: &Read, pool: Option<&Name>) -> Result<Vec<(Sessio
         }
         None => read.all(sql::LIST_SESSIONS, (), |row| row.session()).await,
     };
-    let mut counted = Vec::new();
-    for session in sessions? {
-        let held = read.count(sql::COUNT_HELD, [int(session.id.0)]).await?;
-        counted.push((session, held));
-    }
-    Ok(counted)
+    let sessions = sessions?;
+    read.warm(sql::COUNT_HELD).await?;
+    let held = sessions
+        .iter()
+        .map(|session| read.count(sql::COUNT_HELD, [int(session.id.0)]));
+    let held = try_join_all(held).await?;
+    Ok(sessions.into_iter().zip(held).collect())
 }

@@ -1,5 +1,8 @@
 //! What holders report about their shards: ends and checkpoints.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -10,31 +13,29 @@ use sichen_core::port::{
     CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
 };
 
+use super::batch::Batched;
 use super::param::params;
 use super::row::{ShardRow, at, int, not_before, opt_int};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, runs, sql};
 
 pub(super) async fn get(read: &Read, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
-    let mut facts: Vec<ShardFacts> = Vec::with_capacity(keys.len());
-    for key in keys {
-        let Some(row) = read.shard(*key).await? else {
-            continue;
-        };
-        let run = match facts.last() {
-            // Keys mostly come run by run.
-            Some(last) if last.run.id == key.run => last.run.clone(),
-            _ => match read.run_row(key.run).await? {
-                Some(run) => run,
-                None => continue,
-            },
-        };
-        facts.push(ShardFacts {
-            shard: row.shard,
-            run,
-        });
-    }
-    Ok(facts)
+    read.warm(sql::GET_SHARD).await?;
+    read.warm(sql::GET_RUN).await?;
+    let rows = try_join_all(keys.iter().map(|key| read.shard(*key))).await?;
+    let wanted: BTreeSet<RunId> = keys.iter().map(|key| key.run).collect();
+    let runs = try_join_all(wanted.iter().map(|id| read.run_row(*id))).await?;
+    let runs: BTreeMap<RunId, Run> = runs
+        .into_iter()
+        .flatten()
+        .map(|run| (run.id, run))
+        .collect();
+    let facts = rows.into_iter().flatten().filter_map(|row| {
+        let run = runs.get(&row.shard.key.run)?.clone();
+        let shard = row.shard;
+        Some(ShardFacts { shard, run })
+    });
+    Ok(facts.collect())
 }
 
 pub(super) async fn list(read: &Read, run: RunId, page: &Page<i32>) -> Result<Vec<Shard>> {
@@ -163,7 +164,7 @@ pub(super) async fn end_attempt(
         ended_at.map(at),
         transition.end.word(),
     ];
-    tx.must(sql::END_ATTEMPT, params).await?;
+    tx.gathered(|gathered| gathered.add(Batched::EndAttempt, params));
     tx.shard_changed(key);
     let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
     let data = serde_json::json!({
@@ -178,7 +179,7 @@ pub(super) async fn end_attempt(
     };
     tx.event(&Entity::Shard(key), shard.ver + 1, &happened)?;
     if to.is_closed() {
-        count_closed(tx, key, to).await?;
+        count_closed(tx, key, to);
     }
     if to == ShardState::Succeeded
         && let Some(descriptors) = ended.expand
@@ -195,13 +196,12 @@ pub(super) async fn end_attempt(
     runs::settle_if_complete(tx, key.run).await
 }
 
-async fn count_closed(tx: &Tx, key: ShardKey, to: ShardState) -> Result<()> {
+fn count_closed(tx: &Tx, key: ShardKey, to: ShardState) {
     // The plan step is no shard of the input: its success counts nothing.
     let succeeded = i64::from(to == ShardState::Succeeded && !key.no.is_plan());
     let failed = i64::from(to == ShardState::Failed);
     let cancelled = i64::from(to == ShardState::Cancelled);
-    tx.count_run(key.run, [-1, succeeded, failed, cancelled])
-        .await
+    tx.count_run(key.run, [-1, succeeded, failed, cancelled]);
 }
 
 /// Writes the shards that a plan step found.
@@ -216,7 +216,7 @@ async fn expand(tx: &mut Tx, run: &Run, descriptors: &[Descriptor]) -> Result<()
         ..Happened::new(Kind::RunExpanded, state, state)
     };
     tx.event(&Entity::Run(run.id), run.ver + 1, &happened)?;
-    runs::insert_shards(tx, run.id, &run.terms.pool, 0, descriptors, tx.now).await?;
+    runs::insert_shards(tx, run.id, &run.terms.pool, 0, descriptors, tx.now)?;
     if let Some((cause, _)) = run.stop {
         runs::stop_waiting(tx, run.id, cause).await?;
     }

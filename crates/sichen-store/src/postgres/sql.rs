@@ -117,7 +117,7 @@ statements! {
     LOCK_SESSIONS = "locks/lock_sessions",
     LOCK_SESSIONS_OF_WORKER = "locks/lock_sessions_of_worker",
     LOCK_SHARDS = "locks/lock_shards",
-    NEXT_ID = "locks/next_id",
+    NEXT_IDS = "locks/next_ids",
     SHARE_DUTIES = "locks/share_duties",
     TAKE_TURN = "locks/take_turn",
 }

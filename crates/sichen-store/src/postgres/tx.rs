@@ -12,6 +12,7 @@
 //! # Not here
 //! Which rows a use case locks ([`super::locks`]); retries and commits ([`super::engine`]).
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +29,7 @@ use sichen_core::name::JobName;
 use sichen_core::port::{Error, Fence, Op};
 use tokio_postgres::error::SqlState;
 
+use super::batch::Gathered;
 use super::clock::Time;
 use super::kept::Kept;
 use super::param::{Param, Params, params};
@@ -81,8 +83,22 @@ pub(super) fn fault(e: &tokio_postgres::Error) -> (Error, bool) {
 
 type Answered = std::result::Result<u64, tokio_postgres::Error>;
 
-/// A statement on its way, and its file's name.
-type Flight = (&'static str, BoxFuture<'static, Answered>);
+/// A statement on its way: its file's name, and the rows it must find.
+type Flight = (&'static str, u64, BoxFuture<'static, Answered>);
+
+/// What the transactions of a store have in common.
+pub(super) struct Common {
+    pub time: Time,
+    /// Ids that were drawn and not used, lowest first.
+    ids: Mutex<VecDeque<u64>>,
+}
+
+impl Common {
+    pub fn new(time: Time) -> Self {
+        let ids = Mutex::default();
+        Self { time, ids }
+    }
+}
 
 /// Reads from one connection.
 pub(super) struct Read {
@@ -92,9 +108,10 @@ pub(super) struct Read {
     pub epoch: u32,
     /// The stored clock mark.
     mark: Timestamp,
-    time: Arc<Time>,
+    common: Arc<Common>,
     flights: Mutex<Vec<Flight>>,
     kept: Mutex<Kept>,
+    gathered: Mutex<Gathered>,
     /// Whether what failed last may fare better anew.
     again: AtomicBool,
     /// Whether a transaction is open on the server: such a connection never goes back to the pool.
@@ -113,15 +130,16 @@ fn name_of(statement: &'static str) -> &'static str {
 }
 
 impl Read {
-    pub fn new(client: Object, time: Arc<Time>) -> Self {
+    pub fn new(client: Object, common: Arc<Common>) -> Self {
         Self {
             client: Some(Arc::new(client)),
             now: Timestamp::UNIX_EPOCH,
             epoch: 0,
             mark: Timestamp::MIN,
-            time,
+            common,
             flights: Mutex::default(),
             kept: Mutex::default(),
+            gathered: Mutex::default(),
             again: AtomicBool::new(false),
             open: AtomicBool::new(false),
         }
@@ -162,7 +180,7 @@ impl Read {
         let Some((epoch, mark, now)) = meta else {
             return Err(Error::Corrupt("the meta row is missing".into()));
         };
-        self.now = self.time.read(now, mark);
+        self.now = self.common.time.read(now, mark);
         (self.epoch, self.mark) = (epoch, mark);
         Ok(())
     }
@@ -188,11 +206,52 @@ impl Read {
         }
     }
 
+    /// Prepares a statement that is about to be asked many times at once.
+    pub async fn warm(&self, statement: &'static str) -> Result<()> {
+        self.flush().await?;
+        self.prepared(statement).await.map(drop)
+    }
+
+    /// Gathers a write, or looks at what is gathered.
+    pub fn gathered<T>(&self, f: impl FnOnce(&mut Gathered) -> T) -> T {
+        f(&mut locked(&self.gathered))
+    }
+
+    /// Sends what is gathered.
+    async fn flush(&self) -> Result<()> {
+        for (statement, columns, rows) in self.gathered(Gathered::take) {
+            self.send(statement, columns, rows).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a statement that must find so many rows, and does not wait for it.
+    async fn send(&self, statement: &'static str, params: Vec<Param>, rows: u64) -> Result<()> {
+        let prepared = self.prepared(statement).await?;
+        let client = Arc::clone(self.client());
+        let mut flight: BoxFuture<'static, Answered> =
+            Box::pin(async move { client.execute_raw(&prepared, params).await });
+        // The first poll sends it.
+        let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
+        match first {
+            Poll::Ready(Ok(n)) if n < rows => return Err(moved(name_of(statement))),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(e)) => return Err(self.blame(&e).await),
+            Poll::Pending => locked(&self.flights).push((name_of(statement), rows, flight)),
+        }
+        let many = locked(&self.flights).len() >= IN_FLIGHT;
+        if many {
+            self.land().await?;
+        }
+        Ok(())
+    }
+
     async fn rows(
         &self,
         statement: &'static str,
         params: Vec<Param>,
     ) -> Result<Vec<tokio_postgres::Row>> {
+        self.flush().await?;
         let prepared = self.prepared(statement).await?;
         let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
             params.iter().map(|p| p as _).collect();
@@ -260,6 +319,10 @@ impl Read {
 
     /// The run of an occasion and its digest.
     pub async fn run_of(&self, job: JobUid, occasion: &str) -> Result<Option<(RunId, String)>> {
+        let kept = self.kept(|kept| kept.occasions.get(&job)?.get(occasion).cloned());
+        if let Some(found) = kept {
+            return Ok(found);
+        }
         let found = |row: Row<'_>| Ok((RunId(row.u64(0)?), row.text(1)?));
         self.one(sql::FIND_RUN, (job.0, occasion), found).await
     }
@@ -327,9 +390,9 @@ impl Read {
     /// Waits for what is on its way; each must have found its row.
     pub async fn land(&self) -> Result<()> {
         let flights = std::mem::take(&mut *locked(&self.flights));
-        for (name, flight) in flights {
+        for (name, rows, flight) in flights {
             match flight.await {
-                Ok(0) => return Err(moved(name)),
+                Ok(n) if n < rows => return Err(moved(name)),
                 Ok(_) => {}
                 Err(e) => return Err(self.fault(&e)),
             }
@@ -434,7 +497,7 @@ impl Tx {
     /// Records the operation.
     pub async fn record(&mut self) -> Result<()> {
         if let Some(op) = &self.op {
-            let params = (op.id.0, self.time.given().map(at), op.actor.as_str());
+            let params = (op.id.0, self.common.time.given().map(at), op.actor.as_str());
             self.repeated = !self.run_one(sql::INSERT_OP, params).await?;
         }
         Ok(())
@@ -448,6 +511,7 @@ impl Tx {
     /// Runs a statement that changes rows; how many.
     pub async fn run(&self, statement: &'static str, params: impl Params) -> Result<usize> {
         let params = params.list();
+        self.flush().await?;
         let prepared = self.prepared(statement).await?;
         match self.client().execute_raw(&prepared, params).await {
             Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
@@ -465,23 +529,8 @@ impl Tx {
     /// later; that it found its row is looked at before the commit.
     pub async fn must(&self, statement: &'static str, params: impl Params) -> Result<()> {
         let params = params.list();
-        let prepared = self.prepared(statement).await?;
-        let client = Arc::clone(self.client());
-        let mut flight: BoxFuture<'static, Answered> =
-            Box::pin(async move { client.execute_raw(&prepared, params).await });
-        // The first poll sends it.
-        let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
-        match first {
-            Poll::Ready(Ok(0)) => return Err(moved(name_of(statement))),
-            Poll::Ready(Ok(_)) => {}
-            Poll::Ready(Err(e)) => return Err(self.blame(&e).await),
-            Poll::Pending => locked(&self.flights).push((name_of(statement), flight)),
-        }
-        let many = locked(&self.flights).len() >= IN_FLIGHT;
-        if many {
-            self.land().await?;
-        }
-        Ok(())
+        self.flush().await?;
+        self.send(statement, params, 1).await
     }
 
     /// The id that this repeated operation gave out when it was first committed.
@@ -514,9 +563,26 @@ impl Tx {
         Ok(current)
     }
 
+    /// A new id.
     pub async fn next_id(&self) -> Result<u64> {
-        let id = self.one(sql::NEXT_ID, (), |row| row.u64(0)).await?;
+        let reserved = locked(&self.common.ids).pop_front();
+        if let Some(id) = reserved {
+            return Ok(id);
+        }
+        let id = self.one(sql::NEXT_IDS, [1], |row| row.u64(0)).await?;
         id.ok_or_else(|| Error::Corrupt("the sequence of ids is gone".into()))
+    }
+
+    /// Draws ids ahead, so that about `n` are there without asking for each.
+    pub async fn reserve_ids(&self, n: usize) -> Result<()> {
+        let missing = n.saturating_sub(locked(&self.common.ids).len());
+        if missing > 0 {
+            let drawn = self
+                .all(sql::NEXT_IDS, [int(missing as u64)], |row| row.u64(0))
+                .await?;
+            locked(&self.common.ids).extend(drawn);
+        }
+        Ok(())
     }
 
     pub async fn raise_epoch(&mut self) -> Result<u32> {
@@ -554,6 +620,7 @@ impl Tx {
             Some(op) => (op.id.0, op.actor.clone()),
             None => (uuid::Uuid::nil(), String::new()),
         };
+        self.flush().await?;
         let events = std::mem::take(&mut self.events);
         for chunk in events.chunks(EVENTS) {
             let texts = |f: fn(&Noted) -> &str| -> Vec<String> {

@@ -139,7 +139,9 @@ create table run (
   check (open + succeeded + failed + cancelled between total and total + 1),
   live boolean not null generated always as (ended_at is null) stored
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-create index run_job on run (job_uid, id);
+-- Its condition always holds; it keeps the look for an occasion from taking this index while the table
+-- is small, and then walking all runs of the job.
+create index run_job on run (job_uid, id) where id > 0;
 create index run_state on run (state, id);
 create index run_grantable on run (pool, rank, id) where live;
 create index run_deadline on run (deadline)
@@ -187,7 +189,8 @@ create index shard_waiting on shard (run_id, ready_at, no) where live;
 create index shard_pool_waiting on shard (pool, ready_at) where live;
 create index shard_held on shard (session_id) where session_id is not null;
 create index shard_run_held on shard (run_id) where session_id is not null;
-create index shard_pool_held on shard (pool, session_id) where session_id is not null;
+-- Held shards are live; to say so keeps the count of a session's shards from walking this index.
+create index shard_pool_held on shard (pool, session_id) where live and session_id is not null;
 create index shard_timeout on shard (pool, timeout_at) where timeout_at is not null;
 
 create table event (

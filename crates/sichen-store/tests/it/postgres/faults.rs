@@ -49,7 +49,7 @@ fn terminated_backends_lose_and_repeat_nothing() {
                              where application_name = 'sichen'";
                 let row = runtime().block_on(async {
                     let row = client.query_one(query, &[]).await;
-                    tokio::time::sleep(std::time::Duration::from_millis(15)).await;
+                    tokio::time::sleep(std::time::Duration::from_millis(40)).await;
                     row
                 });
                 killed += row.unwrap().get::<_, i64>(0);
@@ -58,7 +58,7 @@ fn terminated_backends_lose_and_repeat_nothing() {
         }
     });
     let (mut done, mut unknown, mut refused) = (0, Vec::new(), 0);
-    for n in 1..=300 {
+    for n in 1..=150 {
         match write(&store, n) {
             Ok(()) => done += 1,
             Err(Error::Unknown { op, .. }) => unknown.push(op),

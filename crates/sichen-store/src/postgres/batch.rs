@@ -1,0 +1,116 @@
+//! Writes that are gathered and sent as one statement for all rows.
+//!
+//! # Invariants
+//! - A transaction sends what is gathered before any other statement, in the order of [`Batched`]:
+//!   so each statement sees what was written before it.
+//! - No row is in one batch twice; counts of the same row are summed.
+//!
+//! # Not here
+//! When they are sent ([`super::tx`]).
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::param::{Param, Params};
+use super::sql;
+
+/// Rows in one statement.
+pub(super) const ROWS: usize = 5_000;
+
+/// The statements that take many rows, in the order in which they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Batched {
+    InsertRun,
+    InsertShards,
+    LeaseShard,
+    StartRun,
+    EndAttempt,
+    CountRun,
+    SettleRun,
+    CountActiveRuns,
+    CountGrant,
+}
+
+impl Batched {
+    pub fn statement(self) -> &'static str {
+        match self {
+            Batched::InsertRun => sql::INSERT_RUN,
+            Batched::InsertShards => sql::INSERT_SHARDS,
+            Batched::LeaseShard => sql::LEASE_SHARD,
+            Batched::StartRun => sql::START_RUN,
+            Batched::EndAttempt => sql::END_ATTEMPT,
+            Batched::CountRun => sql::COUNT_RUN,
+            Batched::SettleRun => sql::SETTLE_RUN,
+            Batched::CountActiveRuns => sql::COUNT_ACTIVE_RUNS,
+            Batched::CountGrant => sql::COUNT_GRANT,
+        }
+    }
+}
+
+/// What is gathered and not sent yet.
+#[derive(Default)]
+pub(super) struct Gathered {
+    rows: BTreeMap<Batched, Vec<Vec<Param>>>,
+    runs: BTreeMap<i64, [i64; 4]>,
+    active: BTreeMap<Uuid, i64>,
+    grants: BTreeMap<i64, i64>,
+}
+
+impl Gathered {
+    pub fn add(&mut self, to: Batched, row: impl Params) {
+        self.rows.entry(to).or_default().push(row.list());
+    }
+
+    pub fn count_run(&mut self, run: i64, by: [i64; 4]) {
+        let sums = self.runs.entry(run).or_default();
+        for (sum, by) in sums.iter_mut().zip(by) {
+            *sum += by;
+        }
+    }
+
+    pub fn count_active(&mut self, job: Uuid, by: i64) {
+        *self.active.entry(job).or_default() += by;
+    }
+
+    pub fn count_grant(&mut self, session: i64) {
+        *self.grants.entry(session).or_default() += 1;
+    }
+
+    /// All of it, as statements with a column a parameter and the number of rows.
+    pub fn take(&mut self) -> Vec<(&'static str, Vec<Param>, u64)> {
+        for (run, by) in std::mem::take(&mut self.runs) {
+            self.add(Batched::CountRun, (run, by[0], by[1], by[2], by[3]));
+        }
+        for (job, by) in std::mem::take(&mut self.active) {
+            self.add(Batched::CountActiveRuns, (job, by));
+        }
+        for (session, by) in std::mem::take(&mut self.grants) {
+            self.add(Batched::CountGrant, (session, by));
+        }
+        let mut statements = Vec::new();
+        for (of, rows) in std::mem::take(&mut self.rows) {
+            let mut rows = rows.into_iter();
+            loop {
+                let chunk: Vec<_> = rows.by_ref().take(ROWS).collect();
+                if chunk.is_empty() {
+                    break;
+                }
+                let n = chunk.len() as u64;
+                statements.push((of.statement(), columns(chunk), n));
+            }
+        }
+        statements
+    }
+}
+
+fn columns(rows: Vec<Vec<Param>>) -> Vec<Param> {
+    let mut columns: Vec<Vec<Param>> = Vec::new();
+    for row in rows {
+        columns.resize_with(row.len(), Vec::new);
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value);
+        }
+    }
+    columns.into_iter().map(Param::Column).collect()
+}
