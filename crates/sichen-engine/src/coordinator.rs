@@ -66,6 +66,13 @@ impl Coordinator {
             (Some(node), Some(_)) => node,
             _ => {
                 self.forget();
+                // Pools that earlier owners served: their leases must be reaped although no
+                // worker of theirs may ever come back.
+                for duty in store.list_members().await?.1 {
+                    if let DutyKey::Pool(pool) = duty.key {
+                        self.add_pool(&pool);
+                    }
+                }
                 let op = self.context.op(format!("node {}", self.address));
                 store
                     .register_node(op, self.address.clone(), self.rhythm.ttl)

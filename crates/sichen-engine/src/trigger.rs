@@ -83,7 +83,12 @@ impl Trigger {
         let until = now.checked_add(HORIZON).unwrap_or(Timestamp::MAX);
         let near = store.list_due_jobs(self.owned(now), until, LIMIT).await?;
         let mut pass = Pass::default();
-        if near.len() == LIMIT as usize {
+        // A full page asks for another pass only if all of it is due: else a timer will do.
+        let last_is_due = near
+            .last()
+            .and_then(|job| job.next_due)
+            .is_some_and(|at| at <= now);
+        if near.len() == LIMIT as usize && last_is_due {
             pass.next = Some(now);
         }
         let mut items = Vec::new();
