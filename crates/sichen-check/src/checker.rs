@@ -4,6 +4,7 @@
 //! The folds of single entities ([`crate::fold`]).
 
 mod end;
+mod lost;
 
 use std::collections::BTreeMap;
 
@@ -115,6 +116,9 @@ struct Rows {
     any: bool,
     decisions: BTreeMap<JobUid, Vec<Decision>>,
     active: BTreeMap<JobUid, (u32, u32)>,
+    /// Entities whose rows were given; shards are counted by run instead.
+    seen: std::collections::BTreeSet<Entity>,
+    shards_of: BTreeMap<RunId, u32>,
 }
 
 /// Judges one history. See the crate's documentation for the order of calls.

@@ -25,14 +25,19 @@ impl Checker {
             self.judge_gaps();
             self.rows.any = true;
         }
+        self.note_row(row);
         match row {
             FinalRow::Run(run) => self.run_row(run),
             FinalRow::Shard(shard) => self.shard_row(shard),
             FinalRow::Job(job) => {
                 self.rows.active.entry(job.uid).or_default().0 = job.active_runs;
-                let Some(fold) = self.jobs.get(&job.uid).filter(|f| !f.trail.closed) else {
-                    return;
+                let Some(fold) = self.jobs.get(&job.uid) else {
+                    let entity = Entity::Job(job.uid);
+                    return self.differs(entity, missing(self.options.partial), None);
                 };
+                if fold.trail.closed {
+                    return;
+                }
                 let mut differs = compare("version", fold.trail.ver, job.ver);
                 if fold.revision > 0 || !self.options.partial {
                     differs = differs.or(compare("revision", fold.revision, job.revision.0));
@@ -205,6 +210,7 @@ impl Checker {
                 .insert(Invariant::I47, "no rows were given".into());
             return;
         }
+        self.judge_lost_rows();
         if self.options.partial || self.violation_count > 0 {
             return;
         }

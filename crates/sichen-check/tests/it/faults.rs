@@ -110,6 +110,18 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         drop_last_event,
     ),
     ("a row changed without an event", Invariant::I46, change_row),
+    ("a run's row is missing", Invariant::I46, drop_run_row),
+    ("a shard's row is missing", Invariant::I46, drop_shard_row),
+    (
+        "a session's row is missing",
+        Invariant::I46,
+        drop_session_row,
+    ),
+    (
+        "a job's row has no history",
+        Invariant::I46,
+        job_from_nowhere,
+    ),
     (
         "a decision's row is missing",
         Invariant::I46,
@@ -645,6 +657,47 @@ fn change_row(h: &mut History, rng: &mut Rng) -> bool {
         2 => shard.state = ShardState::Retry,
         _ => shard.ver += 1,
     }
+    true
+}
+
+fn drop_run_row(h: &mut History, rng: &mut Rng) -> bool {
+    if h.dump.runs.is_empty() {
+        return false;
+    }
+    let place = rng.below(h.dump.runs.len());
+    let run = h.dump.runs.remove(place);
+    // With its shards, as a cascade would take it.
+    h.dump.shards.retain(|shard| shard.key.run != run.id);
+    true
+}
+
+fn drop_shard_row(h: &mut History, rng: &mut Rng) -> bool {
+    let rows = &mut h.dump.shards;
+    let places: Vec<usize> = (0..rows.len())
+        .filter(|n| !rows[*n].key.no.is_plan())
+        .collect();
+    if places.is_empty() {
+        return false;
+    }
+    rows.remove(places[rng.below(places.len())]);
+    true
+}
+
+fn drop_session_row(h: &mut History, rng: &mut Rng) -> bool {
+    if h.dump.sessions.is_empty() {
+        return false;
+    }
+    let place = rng.below(h.dump.sessions.len());
+    h.dump.sessions.remove(place);
+    true
+}
+
+fn job_from_nowhere(h: &mut History, _: &mut Rng) -> bool {
+    let Some(mut job) = h.dump.jobs.first().cloned() else {
+        return false;
+    };
+    job.uid.0 = uuid::Uuid::from_u128(u128::MAX);
+    h.dump.jobs.push(job);
     true
 }
 
