@@ -91,7 +91,7 @@ pub struct Fence {
     pub term: Term,
 }
 
-/// The port. Object-safe; every future may be dropped only before it is first polled.
+/// The port. Object-safe. A call that was begun runs to its end, whether its future is kept or not.
 pub trait Store: Send + Sync + 'static {
     /// The store's clock: the one authority on what is due and what has expired.
     fn now(&self) -> Answer<'_, Timestamp>;

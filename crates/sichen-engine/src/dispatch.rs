@@ -27,6 +27,9 @@ use crate::work::Work;
 
 /// Runs looked at in one page.
 const RUNS_PER_PAGE: u32 = 200;
+/// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
+/// second for two days.
+const EVENT_PAGES: u32 = 200;
 /// Pages in one pass; more runs than that wait for the next pass, which starts where this ended.
 const PAGES: u32 = 5;
 
@@ -135,8 +138,9 @@ impl Dispatcher {
         let heads = self.ready_heads(pool, free).await?;
         let mut runs = Vec::with_capacity(heads.len());
         for head in &heads {
-            let document = self.documents.get(store, head.job, head.revision).await?;
-            runs.push(ready_run(head, &document));
+            if let Some(document) = self.documents.find(store, head.job, head.revision).await? {
+                runs.push(ready_run(head, &document));
+            }
         }
         let placements = plan(&runs, &candidates, MAX_BATCH);
         if placements.is_empty() {
@@ -169,6 +173,10 @@ impl Dispatcher {
             }
         }
         pass.granted += granted.len();
+        if grants.len() == MAX_BATCH {
+            // There may be more for the same slots than one batch holds.
+            pass.next_ready = Some(now);
+        }
         self.hand_over(granted).await
     }
 
@@ -229,7 +237,9 @@ impl Dispatcher {
                 };
                 runs.entry(id).or_insert(Arc::new(facts.run)).clone()
             };
-            let document = self.documents.get(store, run.job, run.revision).await?;
+            let Some(document) = self.documents.find(store, run.job, run.revision).await? else {
+                continue;
+            };
             let unknown_outcomes = unknown_outcomes(store, &granted).await?;
             let Granted { shard, grant_seq } = granted;
             // The store counts from the grant; the worker counts from what it is told here.
@@ -268,27 +278,28 @@ async fn unknown_outcomes(
         run: None,
         shard: Some(granted.shard.key),
     };
-    let events = store
-        .list_events(
-            filter,
-            Page {
-                after: None,
-                limit: MAX_PAGE,
-            },
-        )
-        .await?;
     let mut token_of = BTreeMap::new();
     let mut unknown = Vec::new();
-    for event in events {
-        let Some(attempt) = event.attempt else {
-            continue;
-        };
-        if event.kind == Kind::AttemptGranted {
-            token_of.insert(attempt, event.token.unwrap_or_default());
+    let lost = [AttemptEnd::Lost.word(), AttemptEnd::TimedOut.word()];
+    let mut after = None;
+    for _ in 0..EVENT_PAGES {
+        let limit = MAX_PAGE;
+        let page = store.list_events(filter, Page { after, limit }).await?;
+        let full = page.len() == limit as usize;
+        after = page.last().map(|event| event.seq);
+        for event in page {
+            let Some(attempt) = event.attempt else {
+                continue;
+            };
+            if event.kind == Kind::AttemptGranted {
+                token_of.insert(attempt, event.token.unwrap_or_default());
+            }
+            if event.kind == Kind::AttemptEnded && lost.contains(&event.cause.as_str()) {
+                unknown.push((attempt, token_of.get(&attempt).copied().unwrap_or_default()));
+            }
         }
-        let lost = [AttemptEnd::Lost.word(), AttemptEnd::TimedOut.word()];
-        if event.kind == Kind::AttemptEnded && lost.contains(&event.cause.as_str()) {
-            unknown.push((attempt, token_of.get(&attempt).copied().unwrap_or_default()));
+        if !full {
+            break;
         }
     }
     let excess = unknown.len().saturating_sub(16);

@@ -56,6 +56,27 @@ impl Documents {
         Ok(document)
     }
 
+    /// The document of a revision, or `None` (said once, in the log) if it makes no sense: one bad
+    /// document must not stop its neighbours.
+    ///
+    /// # Errors
+    /// As the store, for anything but a corrupt row.
+    pub async fn find(
+        &self,
+        store: &dyn Store,
+        job: JobUid,
+        revision: Revision,
+    ) -> Result<Option<Arc<Document>>, Error> {
+        match self.get(store, job, revision).await {
+            Ok(document) => Ok(Some(document)),
+            Err(error @ Error::Corrupt(_)) => {
+                tracing::error!(%job, %revision, %error, "SC4011: the job is passed over; apply it again");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(JobUid, Revision), Arc<Document>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

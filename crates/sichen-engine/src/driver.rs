@@ -286,7 +286,8 @@ impl Running {
                     }
                     Err(error) => {
                         failures = failures.saturating_add(1);
-                        if !matches!(error, Error::Busy(_)) {
+                        // Only what keeps workers from beating as well.
+                        if matches!(error, Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }) {
                             outage.store(true, Ordering::SeqCst);
                         }
                         if failures == 1 {

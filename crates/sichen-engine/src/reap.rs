@@ -155,8 +155,12 @@ impl Reaper {
         let (job, revision) = overdue.job;
         let document = self
             .documents
-            .get(&*self.context.store, job, revision)
+            .find(&*self.context.store, job, revision)
             .await?;
+        // Without its document an attempt still ends, by the policy of a job that names none.
+        let policy = document
+            .map(|document| document.retry_policy())
+            .unwrap_or_default();
         let shard = &overdue.shard;
         let facts = Facts {
             key: shard.key,
@@ -178,7 +182,7 @@ impl Reaper {
                 "the attempt's timeout passed and it did not report",
             )
         };
-        let decided = on_end(&facts, shard.token, ending, &document.retry_policy(), now);
+        let decided = on_end(&facts, shard.token, ending, &policy, now);
         Ok(decided.ok().map(|transition| Reap {
             key: shard.key,
             token: shard.token,

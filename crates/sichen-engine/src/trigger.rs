@@ -139,7 +139,11 @@ impl Trigger {
     /// What `job` has due; `None` if its document makes no sense.
     async fn decide(&self, job: &Job, now: Timestamp) -> Result<Option<(Advance, bool)>, Error> {
         let store = &*self.context.store;
-        let document = self.documents.get(store, job.uid, job.revision).await?;
+        let document = match self.documents.get(store, job.uid, job.revision).await {
+            Ok(document) => document,
+            Err(Error::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let Ok(timing) = document.timing(job.uid) else {
             return Ok(None);
         };

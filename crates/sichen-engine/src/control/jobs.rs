@@ -75,7 +75,8 @@ impl Control {
         let timing = document.timing(uid).map_err(Error::Invalid)?;
         let now = store.now().await?;
         let closing = match &existing {
-            Some(job) if !job.paused && job.document != text => Some(self.close(job, false).await?),
+            // What was paused up to here is recorded as that, by the revision that was paused.
+            Some(job) if job.document != text => Some(self.close(job, job.paused).await?),
             Some(_) | None => None,
         };
         let high_water = closing.as_ref().map_or(now, |c| c.to);

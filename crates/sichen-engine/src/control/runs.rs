@@ -198,6 +198,17 @@ fn planned(
         )));
     }
     let timing = document.timing(job.uid).map_err(Error::Invalid)?;
+    if at > job.high_water && timing.has_schedules() {
+        // The trigger would find this very run in its own way and record the instant as skipped.
+        let until = if job.paused {
+            "the job is resumed"
+        } else {
+            "the trigger has, in a moment"
+        };
+        return Err(Error::Refused(format!(
+            "SC5015: {at} is not decided yet; wait until {until}, or give a key instead"
+        )));
+    }
     let period = timing.period_of(at);
     if period.is_none() && timing.has_schedules() {
         let next = timing.next(at);

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sichen_core::document::Document;
 use sichen_core::ids::ShardKey;
+use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
 use sichen_core::model::Failure;
@@ -96,12 +98,12 @@ impl Sessions {
         let store = &*self.context.store;
         let document = self
             .documents
-            .get(store, found.run.job, found.run.revision)
+            .find(store, found.run.job, found.run.revision)
             .await?;
         let mut expand = None;
         if report.ending == Ending::Succeeded {
             match report.plan.take() {
-                Some(Plan::Extremes(keys)) => match document.cut_extremes(keys) {
+                Some(Plan::Extremes(keys)) => match cut(document.as_deref(), keys) {
                     Ok(shards) => expand = Some(shards),
                     Err(message) => {
                         report.ending = Ending::FailedForGood;
@@ -129,7 +131,10 @@ impl Sessions {
             used: shard.used,
             stop: found.run.stop.map(|(cause, _)| cause),
         };
-        let policy = document.retry_policy();
+        // Without its document an attempt still ends, by the policy of a job that names none.
+        let policy = document
+            .map(|document| document.retry_policy())
+            .unwrap_or_default();
         let decided = on_end(&facts, report.token, report.ending, &policy, now);
         let transition = decided.unwrap_or_else(|refusal| {
             if let Refused::Unknown { .. } = refusal {
@@ -141,11 +146,13 @@ impl Sessions {
     }
 }
 
-fn finish(
-    report: Report,
-    transition: Transition,
-    expand: Option<Vec<sichen_core::layout::Descriptor>>,
-) -> Finish {
+/// The shards that a plan step's answer gives.
+fn cut(document: Option<&Document>, keys: Option<(i64, i64)>) -> Result<Vec<Descriptor>, String> {
+    let unreadable = || "SC4011: the job's document can't be read; apply it again".to_owned();
+    document.ok_or_else(unreadable)?.cut_extremes(keys)
+}
+
+fn finish(report: Report, transition: Transition, expand: Option<Vec<Descriptor>>) -> Finish {
     Finish {
         key: report.key,
         token: report.token,

@@ -5,7 +5,13 @@ use serde_json::json;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::port::{Page, RunFilter};
 
-use crate::fixture::{Cluster, Node, report, start};
+use sichen_core::ids::JobUid;
+use sichen_core::name::JobName;
+use sichen_core::port::ApplyJob;
+use sichen_engine::context::IdSource;
+use sichen_engine::control::Control;
+
+use crate::fixture::{Cluster, Node, document, report, start};
 
 fn runs(cluster: &Cluster) -> Vec<String> {
     let page = Page {
@@ -111,5 +117,56 @@ fn a_year_of_missed_instants_is_one_decision() {
         skipped + pass.runs as u64,
         year as u64,
         "every instant is decided, none twice"
+    );
+}
+
+/// A document that can't be read stops its own job and no other.
+#[test]
+fn an_unreadable_document_stops_no_neighbour() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let minute = Some(start() + jiff::SignedDuration::from_mins(1));
+    let broken = ApplyJob {
+        name: JobName::new("default", "broken").unwrap(),
+        new_uid: JobUid(cluster.ids.uuid()),
+        expected_ver: None,
+        document: "{".to_owned(),
+        high_water: start(),
+        next_due: minute,
+        closing: None,
+    };
+    block_on(cluster.store.apply_job(cluster.op(), broken)).unwrap();
+    let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "every": "1m" }] });
+    cluster.apply("sound", spec);
+    assert_eq!(tick(&cluster, &node, 60).runs, 1);
+}
+
+/// What a pause left out is recorded by the revision that was paused, also if it is edited before
+/// it is resumed.
+#[test]
+fn editing_a_paused_job_decides_what_was_paused_by_the_old_revision() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let control = Control::new(node.engine.context.clone());
+    let spec =
+        |every: &str| json!({ "run": { "handler": "h" }, "schedules": [{ "every": every }] });
+    let name = JobName::new("default", "j").unwrap();
+    let applied = block_on(control.apply("user", &document("j", spec("1m")))).unwrap();
+    block_on(control.set_paused("user", &name, true)).unwrap();
+    cluster.pass(180);
+    block_on(control.apply("user", &document("j", spec("1h")))).unwrap();
+    cluster.pass(60);
+    block_on(control.set_paused("user", &name, false)).unwrap();
+    let decisions = block_on(cluster.store.list_decisions(applied.uid, start(), 10)).unwrap();
+    let paused: u64 = decisions.iter().map(|d| d.count).sum();
+    assert!(
+        decisions.iter().all(|d| d.reason == "paused"),
+        "{decisions:?}"
+    );
+    assert_eq!(
+        paused, 3,
+        "three minutes of the old rule, none of the new one's hours"
     );
 }

@@ -162,12 +162,34 @@ pub(super) fn report(finish: v1::Finish) -> Option<Report> {
         token: Token(finish.token),
         ending,
         digest: hex(&finish.digest),
-        failure: finish.error.map(|e| Failure {
-            code: cut(&e.code, 128),
-            message: cut(&e.message, 4096),
-        }),
+        failure: finish.error.map(failure).or_else(|| unsaid(ending)),
         progress: finish.counters.as_ref().map(progress),
         plan,
+    })
+}
+
+fn failure(error: v1::AttemptError) -> Failure {
+    Failure {
+        code: cut(&error.code, 128),
+        message: cut(&error.message, 4096),
+    }
+}
+
+/// What an ending says by itself, where the worker said no more.
+fn unsaid(ending: Ending) -> Option<Failure> {
+    let (code, message) = match ending {
+        Ending::TimedOut => (
+            "attempt_timeout",
+            "the attempt took longer than its timeout",
+        ),
+        Ending::Failed | Ending::FailedForGood | Ending::FailedRun => {
+            ("failed", "the worker gave no reason")
+        }
+        Ending::Succeeded | Ending::Lost | Ending::Cancelled | Ending::Released => return None,
+    };
+    Some(Failure {
+        code: code.to_owned(),
+        message: message.to_owned(),
     })
 }
 

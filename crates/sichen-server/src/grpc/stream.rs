@@ -122,6 +122,13 @@ impl Stream {
                     reports.extend(convert::report(finish));
                 }
                 FromWorker::Reject(reject) => {
+                    // Until its next beat it would reject the same again, as fast as it is offered.
+                    let unable = [v1::Reason::Full, v1::Reason::Degraded];
+                    if let Some(session) = self.session
+                        && unable.contains(&reject.reason())
+                    {
+                        self.engine.dispatcher.set_able(session, false);
+                    }
                     self.flush_checkpoints(&mut checkpoints).await?;
                     reports.extend(rejected(reject));
                 }
