@@ -206,6 +206,7 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     check("run slow --wait --timeout 50ms", 7, &["SC7007", "goes on"]);
 }
 
+/// NAME-009.
 #[test]
 fn a_part_of_a_name_is_never_taken_for_the_job() {
     let dev = Dev::new();

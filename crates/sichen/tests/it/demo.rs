@@ -28,6 +28,7 @@ fn is_gone(pid: &Value) -> bool {
     !std::path::Path::new(&format!("/proc/{pid}/stat")).exists()
 }
 
+/// DUP-011, STUCK-001.
 #[test]
 fn a_killed_and_a_frozen_worker_leave_the_totals_right() {
     let (output, report) = demo(&["--entries", "6000"]);
