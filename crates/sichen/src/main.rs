@@ -14,6 +14,7 @@ mod failure;
 mod names;
 mod output;
 mod serve;
+mod store_at;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -14,24 +14,24 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use sichen_core::lease::Rhythm;
-use sichen_core::port::Store;
 use sichen_engine::context::RandomIds;
 use sichen_engine::driver::{Engine, Settings};
 use sichen_server::Server;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
-use sichen_store::clock::SystemClock;
-use sichen_store::sqlite::SqliteStore;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
+use crate::store_at::StoreAt;
 
 /// What a node is.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it keeps everything.
+    /// Where its tokens are, and its database unless `store` is another.
     pub data: PathBuf,
+    /// Where jobs, runs and history are.
+    pub store: StoreAt,
     /// Where it listens.
     pub listen: SocketAddr,
     /// Whether other machines may reach it without encryption.
@@ -62,9 +62,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         );
         Failure::new(Exit::Usage, text)
     })?;
-    let store = SqliteStore::open(&data, Arc::new(SystemClock))
-        .map_err(|e| Failure::new(Exit::Refused, e.to_string()))?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = node.store.open().await?;
     let tokens = Tokens::open(&data).map_err(|e| Failure::new(Exit::Denied, e.to_string()))?;
     let listener = Server::bind(node.listen, node.beyond_loopback)
         .await

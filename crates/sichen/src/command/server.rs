@@ -15,6 +15,7 @@ use crate::data_dir;
 use crate::failure::Failure;
 use crate::output;
 use crate::serve::{self, Node};
+use crate::store_at::StoreAt;
 
 /// Run a server: keeps the hours, hands out the shards, answers the API.
 #[derive(Debug, Args)]
@@ -32,6 +33,9 @@ pub struct NodeArgs {
     /// Where it keeps everything [default: `SICHEN_DATA`, else ~/.local/share/sichen].
     #[arg(long, value_name = "DIR", env = "SICHEN_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
+    /// Where jobs, runs and history are: postgres://USER@HOST/DATABASE [default: SQLite in --data].
+    #[arg(long, value_name = "URL", env = "SICHEN_STORE", hide_env_values = true)]
+    pub store: Option<StoreAt>,
     /// Where it listens; port 0 takes a free one.
     #[arg(
         long,
@@ -65,8 +69,11 @@ impl NodeArgs {
             beat: signed(self.beat)?,
             ttl: signed(self.session_ttl)?,
         };
+        let data = self.data.clone().unwrap_or_else(data_dir::default);
+        let store = self.store.clone();
         Ok(Node {
-            data: self.data.clone().unwrap_or_else(data_dir::default),
+            store: store.unwrap_or_else(|| StoreAt::Directory(data.clone())),
+            data,
             listen: self.listen,
             beyond_loopback: self.allow_plaintext,
             worker: rhythm

@@ -8,27 +8,27 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
 use sichen_check::{Checker, FinalRow, Options, Outcome, Sight, Verdict, check_dump};
-use sichen_core::port::Store;
 use sichen_server::rest::export::{self, Line};
-use sichen_store::clock::SystemClock;
-use sichen_store::sqlite::SqliteStore;
 
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
+use crate::store_at::StoreAt;
 
 /// Check the recorded history against the promises: nothing lost, nothing double, no stale write
 /// accepted, every outcome explained.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// Check the data directory of a server that is stopped: the events and every row.
-    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "store"])]
     data: Option<PathBuf>,
+    /// Check a database itself, by its URL.
+    #[arg(long, value_name = "URL", conflicts_with = "file")]
+    store: Option<StoreAt>,
     /// Check what `sichen export` wrote.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -79,14 +79,14 @@ struct UndecidedView {
 /// Carries out `sichen verify`: 0 only if the history is accepted.
 pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
     let options = Options {
-        // Of memory and SQLite; PostgreSQL will say otherwise.
-        seq_is_commit_order: true,
         quiescent: args.quiescent,
         minimums: vec![(Sight::Event, 1)],
         ..Options::default()
     };
-    let verdict = match (&args.data, &args.file) {
-        (Some(dir), _) => of_data(dir.clone(), options).await?,
+    let at = args.store.clone();
+    let at = at.or_else(|| args.data.clone().map(StoreAt::Directory));
+    let verdict = match (&at, &args.file) {
+        (Some(at), _) => of_store(at, options).await?,
         (None, Some(path)) => of_file(path.clone(), options).await?,
         (None, None) => of_server(&args.connection, options).await?,
     };
@@ -99,16 +99,12 @@ pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn of_data(dir: PathBuf, options: Options) -> Result<Verdict, Failure> {
-    if !dir.is_dir() {
-        let text = format!("SC7005: {} is no data directory", dir.display());
-        return Err(Failure::usage(text));
-    }
-    let open = SqliteStore::open(&dir, Arc::new(SystemClock));
-    let store = open.map_err(|e| Failure::new(Exit::Unavailable, e.to_string()))?;
-    let dump = store.dump().await;
-    let dump = dump.map_err(|e| Failure::new(Exit::Unavailable, e.to_string()))?;
-    Ok(check_dump(&dump, options, &[]))
+async fn of_store(at: &StoreAt, options: Options) -> Result<Verdict, Failure> {
+    let options = Options {
+        seq_is_commit_order: at.seq_is_commit_order(),
+        ..options
+    };
+    Ok(check_dump(&at.dump().await?, options, &[]))
 }
 
 async fn of_file(path: PathBuf, options: Options) -> Result<Verdict, Failure> {

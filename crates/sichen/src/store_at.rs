@@ -1,0 +1,120 @@
+//! Where a store is, and opening it.
+//!
+//! # Invariants
+//! - A URL's password is never shown.
+//!
+//! # Not here
+//! What a store does (`sichen-store`).
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sichen_core::model::Dump;
+use sichen_core::port::Store;
+use sichen_store::clock::SystemClock;
+use sichen_store::postgres::{self, PostgresStore};
+use sichen_store::sqlite::SqliteStore;
+
+use crate::failure::{Exit, Failure};
+
+/// Where a store is.
+#[derive(Clone, Eq, PartialEq)]
+pub enum StoreAt {
+    /// SQLite in this directory, for one server.
+    Directory(PathBuf),
+    /// The PostgreSQL database of this URL.
+    Postgres(String),
+}
+
+impl FromStr for StoreAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(StoreAt::Postgres(text.to_owned()));
+        }
+        let path = text.strip_prefix("sqlite:").unwrap_or(text);
+        if path.is_empty() || path.contains("://") {
+            return Err(
+                "write postgres://USER@HOST/DATABASE, or sqlite:DIRECTORY for one machine".into(),
+            );
+        }
+        Ok(StoreAt::Directory(path.into()))
+    }
+}
+
+impl fmt::Display for StoreAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreAt::Directory(path) => write!(f, "sqlite:{}", path.display()),
+            StoreAt::Postgres(url) => f.write_str(&without_password(url)),
+        }
+    }
+}
+
+impl fmt::Debug for StoreAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `url` with `***` in place of its password and without its query, which may hold one too.
+fn without_password(url: &str) -> String {
+    let url = url.split_once('?').map_or(url, |(before, _)| before);
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let Some((who, at)) = rest.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    match who.split_once(':') {
+        Some((user, _)) => format!("{scheme}://{user}:***@{at}"),
+        None => url.to_owned(),
+    }
+}
+
+impl StoreAt {
+    /// Opens it to write.
+    pub async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        match self {
+            StoreAt::Directory(path) => {
+                let store = SqliteStore::open(path, Arc::new(SystemClock));
+                let store = store.map_err(|e| Failure::new(Exit::Refused, e.to_string()))?;
+                Ok(Arc::new(store))
+            }
+            StoreAt::Postgres(url) => Ok(Arc::new(self.postgres(url).await?)),
+        }
+    }
+
+    async fn postgres(&self, url: &str) -> Result<PostgresStore, Failure> {
+        let store = PostgresStore::open(url, postgres::Options::default()).await;
+        store.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
+    }
+
+    /// Whether the log's places are in the order of commits.
+    pub fn seq_is_commit_order(&self) -> bool {
+        matches!(self, StoreAt::Directory(_))
+    }
+
+    /// Its whole content.
+    pub async fn dump(&self) -> Result<Dump, Failure> {
+        let dump = match self {
+            StoreAt::Directory(path) if !path.is_dir() => {
+                let text = format!("SC7005: {} is no data directory", path.display());
+                return Err(Failure::usage(text));
+            }
+            StoreAt::Directory(path) => {
+                let store = SqliteStore::open(path, Arc::new(SystemClock))
+                    .map_err(|e| Failure::new(Exit::Unavailable, e.to_string()))?;
+                store.dump().await
+            }
+            StoreAt::Postgres(url) => self.postgres(url).await?.dump().await,
+        };
+        dump.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;
