@@ -1,3 +1,5 @@
+//! Where a store is: what is taken, what is shown.
+
 use std::path::PathBuf;
 
 use super::StoreAt;
