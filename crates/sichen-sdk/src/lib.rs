@@ -8,6 +8,7 @@
 //! - [`worker`]: builder and running; `handler`, [`Context`], [`HandlerError`]: what handlers see.
 //! - [`session`]: the protocol as a pure state machine; `journal`, [`datadir`]: what outlives the
 //!   process.
+//! - [`output`]: reads what processes wrote, from a worker's data directory.
 //! - [`fence`]: checks of the token inside the user's own transaction.
 //!
 //! # Not here
@@ -15,6 +16,7 @@
 
 pub mod datadir;
 pub mod fence;
+pub mod output;
 pub mod session;
 pub mod worker;
 

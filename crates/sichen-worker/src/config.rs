@@ -40,6 +40,8 @@ pub struct Config {
     pub allow_programs: Vec<PathBuf>,
     /// Kept of each of stdout and stderr of one attempt; the rest is counted and dropped.
     pub output_limit_bytes: u64,
+    /// Kept of all attempts' outputs together; beyond it the oldest ended attempts go.
+    pub output_total_bytes: u64,
     /// Directories of ended attempts that are kept, the newest.
     pub keep_attempts: usize,
 }
@@ -61,6 +63,7 @@ impl Default for Config {
             processes: BTreeMap::new(),
             allow_programs: Vec::new(),
             output_limit_bytes: 16 * 1024 * 1024,
+            output_total_bytes: 2 * 1024 * 1024 * 1024,
             keep_attempts: 500,
         }
     }

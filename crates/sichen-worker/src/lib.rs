@@ -19,6 +19,7 @@ mod config;
 mod process;
 
 pub use config::{Config, DataSourceConfig, ProcessConfig};
+use sichen_sdk::output::AttemptOutput;
 use sichen_sdk::worker::{self, Builder, Drained};
 use sichen_sdk::{DataSource, Worker, datadir};
 
@@ -55,8 +56,7 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
     let data_dir = datadir::DataDir::open(&config.data_dir)?;
     let containment = process::Containment::detect(data_dir.uid());
     process::sweep(&containment, data_dir.uid())?;
-    let attempts = data_dir.path().join("attempts");
-    process::nothing_runs(&attempts);
+    let attempts = AttemptOutput::of(data_dir.path()).path().to_owned();
     let mut builder = Worker::builder()
         .pool(config.pool)
         .slots(config.slots)
@@ -87,8 +87,11 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
         containment,
         uid,
         attempts,
-        config.output_limit_bytes,
-        config.keep_attempts,
+        &process::OutputLimits {
+            stream_bytes: config.output_limit_bytes,
+            total_bytes: config.output_total_bytes,
+            keep_attempts: config.keep_attempts,
+        },
     );
     for (name, process) in config.processes {
         builder = builder.custom_handler(name, runner.fixed(process));

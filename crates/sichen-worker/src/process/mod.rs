@@ -11,7 +11,9 @@
 //! # Not here
 //! When to stop (the session says so through the context).
 
+mod attempts;
 mod environment;
+mod kept;
 mod output;
 mod report;
 mod spawn;
@@ -25,11 +27,13 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sichen_sdk::output::{AttemptKey, Stream};
 use sichen_sdk::{BoxFuture, Context, Handler, HandlerError, Stopped};
 
 use crate::clock::boot_ms;
 use crate::config::ProcessConfig;
-pub(crate) use output::nothing_runs;
+use attempts::Attempts;
+use kept::Kept;
 use tree::Tree;
 pub(crate) use tree::{Containment, sweep};
 
@@ -44,13 +48,20 @@ pub(crate) struct Runner {
     shared: Arc<Shared>,
 }
 
+/// How much of what processes write is kept.
+#[derive(Debug)]
+pub(crate) struct OutputLimits {
+    pub(crate) stream_bytes: u64,
+    pub(crate) total_bytes: u64,
+    pub(crate) keep_attempts: usize,
+}
+
 #[derive(Debug)]
 struct Shared {
     containment: Containment,
     worker_uid: String,
-    attempts: PathBuf,
+    attempts: Arc<Attempts>,
     output_limit: u64,
-    keep_attempts: usize,
 }
 
 impl Drop for Shared {
@@ -87,15 +98,14 @@ impl Runner {
         containment: Containment,
         worker_uid: String,
         attempts: PathBuf,
-        output_limit: u64,
-        keep_attempts: usize,
+        limits: &OutputLimits,
     ) -> Runner {
+        let attempts = Attempts::open(attempts, limits.keep_attempts, limits.total_bytes);
         let shared = Shared {
             containment,
             worker_uid,
-            attempts,
-            output_limit,
-            keep_attempts,
+            attempts: Arc::new(attempts),
+            output_limit: limits.stream_bytes,
         };
         Runner {
             shared: Arc::new(shared),
@@ -216,10 +226,18 @@ impl Shared {
             context.shard_no(),
             context.token()
         );
-        let dir = self.attempts.join(&lease);
-        output::make_dir(&dir).map_err(io("attempt directory"))?;
-        let mut report =
-            report::Report::open(&dir.join(output::RUNNING)).map_err(io("report channel"))?;
+        let key = AttemptKey {
+            run_id: context.run_id(),
+            shard: context.shard_no(),
+            attempt: context.attempt(),
+            token: context.token(),
+        };
+        let dir = self
+            .attempts
+            .begin(&key.dir_name())
+            .map_err(io("attempt directory"))?;
+        let mut ending = Ending::of(&self.attempts, dir.clone());
+        let mut report = report::Report::open(&dir.join("report")).map_err(io("report channel"))?;
         let env = environment::of(
             context,
             &launch,
@@ -231,20 +249,19 @@ impl Shared {
         .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
         let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
+        let (give_up, hold) = std::io::pipe().map_err(io("pipe"))?;
+        let give_up = Arc::new(give_up);
         let mut child = spawn::spawn(launch.argv.clone(), cwd, env, leaf.as_ref())
             .await
             .map_err(|error| cannot_start(&launch.argv[0], &error))?;
         let tree = Tree::new(child.id(), leaf, &lease);
-        let stdout = output::drain(
-            child.stdout.take(),
-            dir.join("stdout.log"),
-            self.output_limit,
-        );
-        let stderr = output::drain(
-            child.stderr.take(),
-            dir.join("stderr.log"),
-            self.output_limit,
-        );
+        let kept = |stream| {
+            let attempts = Arc::clone(&self.attempts);
+            Kept::new(dir.clone(), stream, self.output_limit, attempts)
+        };
+        let stdout = kept(Stream::Stdout);
+        let stdout = output::drain(child.stdout.take(), stdout, Arc::clone(&give_up));
+        let stderr = output::drain(child.stderr.take(), kept(Stream::Stderr), give_up);
         tokio::select! {
             () = supervise(context, &tree) => {}
             () = report.pump(context) => {}
@@ -253,17 +270,45 @@ impl Shared {
         // Nothing of the tree lives, so this does not wait.
         let status = child.wait()?;
         tree.gone();
-        let tail = tokio::time::timeout(DRAIN_WITHIN, async { (stdout.await, stderr.await) }).await;
-        let tail = tail
-            .ok()
-            .and_then(|(_, stderr)| stderr.ok())
-            .unwrap_or_default();
-        output::keep_newest(&self.attempts, self.keep_attempts);
+        let mut drained = std::pin::pin!(async { (stdout.await, stderr.await) });
+        let in_time = tokio::time::timeout(DRAIN_WITHIN, &mut drained).await;
+        // Whoever holds the pipes now is none of ours, and does not keep the attempt.
+        drop(hold);
+        let (stdout, stderr) = match in_time {
+            Ok(drained) => drained,
+            Err(_) => drained.await,
+        };
+        let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
+        ending.written = stdout.written + stderr.written;
         if context.is_cancelled() && !status.success() {
             return Err(Stopped.into());
         }
-        judge(status, &tail)?;
+        judge(status, &stderr.tail)?;
         Ok(report.take_result())
+    }
+}
+
+/// Ends the attempt's directory on every way out.
+struct Ending {
+    attempts: Arc<Attempts>,
+    dir: PathBuf,
+    written: u64,
+}
+
+impl Ending {
+    fn of(attempts: &Arc<Attempts>, dir: PathBuf) -> Ending {
+        Ending {
+            attempts: Arc::clone(attempts),
+            dir,
+            written: 0,
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.attempts
+            .end(std::mem::take(&mut self.dir), self.written);
     }
 }
 
