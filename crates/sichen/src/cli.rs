@@ -61,7 +61,7 @@ pub enum Command {
     /// Resume the schedules of a job.
     Resume(jobs::OneJob),
     /// Delete a job: its name is free again, its open runs go on, its history stays.
-    Delete(jobs::OneJob),
+    Delete(jobs::Delete),
     Verify(verify::Verify),
     Export(verify::Export),
     Next(next::Args),

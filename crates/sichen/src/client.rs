@@ -246,10 +246,11 @@ impl Client {
             .map(|j| names::shown(&j.namespace, &j.name))
             .collect();
         let near = names::near(&name.to_string(), &known);
-        if near.is_empty() {
-            return failure;
-        }
-        let text = format!("{}\n  did you mean {}?", failure.text, near.join(", "));
+        let hint = match near.is_empty() {
+            true => "`sichen get jobs` lists what there is".to_owned(),
+            false => format!("did you mean {}?", near.join(", ")),
+        };
+        let text = format!("{}\n  {hint}", failure.text);
         Failure::new(Exit::NotFound, text)
     }
 }
@@ -289,6 +290,9 @@ async fn refusal(answer: reqwest::Response) -> Failure {
     for at in &problem.problems {
         text.push_str("\n  ");
         text.push_str(&problem_line(at));
+    }
+    if exit == Exit::NotFound && text.contains("no run ") {
+        text.push_str("\n  `sichen runs` lists them, by number and key");
     }
     if exit == Exit::Denied {
         text.push_str("\n  name the server's token file with --token-file or SICHEN_TOKEN_FILE");

@@ -11,7 +11,7 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -56,6 +56,13 @@ impl Output {
         print(&text)
     }
 
+    /// Says for people that a list is empty, and what fills it.
+    pub fn remark_empty<T>(self, items: &[T], text: &str) {
+        if self.is_table() && items.is_empty() {
+            remark(text);
+        }
+    }
+
     /// Whether people read it.
     pub fn is_table(self) -> bool {
         self.output == Form::Table
@@ -81,8 +88,22 @@ pub fn print_or_gone(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// A table without lines, as other command lines have it.
+/// A last column that would be narrower than this is not broken into lines.
+const MIN_LAST_COLUMN: u16 = 24;
+
+/// A table without lines, as other command lines have it. On a terminal the last column is broken
+/// into lines so that the table fits; elsewhere one row is one line, for `grep` and its like.
 pub fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let screen = Table::new();
+    let width = screen.is_tty().then(|| screen.width()).flatten();
+    table_within(width, head, rows)
+}
+
+fn table_within<const N: usize>(
+    width: Option<u16>,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -94,6 +115,23 @@ pub fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
+    if let Some(width) = width {
+        let widths = table.column_max_content_widths();
+        let (last, others) = widths.split_last().unwrap_or((&0, &[]));
+        let others: u16 = others.iter().map(|w| w.saturating_add(2)).sum();
+        let left = width.saturating_sub(others);
+        if *last > left && left >= MIN_LAST_COLUMN {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width);
+            for column in table.column_iter_mut() {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+            if let Some(column) = table.column_mut(N - 1) {
+                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(left)));
+            }
+        }
+    }
     let mut text = String::new();
     for line in table.lines() {
         text.push_str(line.trim_end());
@@ -102,13 +140,17 @@ pub fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String
     text
 }
 
-/// One `name: value` a line, aligned; empty values are left out.
+/// One `name: value` a line, aligned; empty values are left out, further lines of a value are
+/// indented.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|f| f.0.len()).max().unwrap_or(0) + 1;
     let mut text = String::new();
     for (name, value) in facts.iter().filter(|f| !f.1.is_empty()) {
         let name = format!("{name}:");
-        text.push_str(&format!("{name:<width$}  {}\n", visible(value)));
+        for (i, line) in value.lines().enumerate() {
+            let name = if i == 0 { name.as_str() } else { "" };
+            text.push_str(&format!("{name:<width$}  {}\n", visible(line)));
+        }
     }
     text
 }
@@ -118,7 +160,46 @@ pub fn visible(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// Empty for nothing.
+/// The first line of a text, cut to `longest` characters.
+pub fn short(text: &str, longest: usize) -> String {
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    let whole = line.len() == text.trim_end().len();
+    if whole && line.chars().count() <= longest {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(longest.saturating_sub(1)).collect();
+    kept.trim_end().to_owned() + "…"
+}
+
+/// A text of several lines below a heading, without what could move a terminal's cursor.
+pub fn block(text: &str) -> String {
+    let lines = text.trim_end().lines();
+    lines
+        .map(|line| format!("    {}\n", visible(line)))
+        .collect()
+}
+
+/// `1 shard`, `2 shards`.
+pub fn count(n: u64, one: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {one}{s}", grouped(n))
+}
+
+/// An RFC 3339 instant for people: to the second, or to the millisecond, `Z` for UTC.
+pub fn instant(text: &str, digits: usize) -> String {
+    let Some((before, after)) = text.split_once('.') else {
+        return text.replace("+00:00", "Z");
+    };
+    let end = after.find(|c: char| !c.is_ascii_digit());
+    let (fraction, offset) = after.split_at(end.unwrap_or(after.len()));
+    let offset = offset.replace("+00:00", "Z");
+    match digits {
+        0 => format!("{before}{offset}"),
+        _ => format!("{before}.{fraction:0<digits$.digits$}{offset}"),
+    }
+}
+
+/// `-` for nothing.
 pub fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |v| v.to_string())
 }
@@ -168,11 +249,18 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Says on the error output that there is more than was shown.
+/// Says something beside the answer, on the error output.
 #[expect(clippy::print_stderr, reason = "a remark beside the answer")]
+pub fn remark(text: &str) {
+    eprintln!("{}", visible(text));
+}
+
+/// Says on the error output that there is more than was shown.
 pub fn remark_more(next: Option<&str>) {
     if let Some(next) = next {
-        eprintln!("there is more: --after {next}, or a greater --limit");
+        remark(&format!(
+            "there is more: --after {next}, or a greater --limit"
+        ));
     }
 }
 

@@ -147,14 +147,27 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
         } else {
             format!(" ({})", run.reason)
         };
-        say("closed", format!("it has ended: {}{why}", run.state));
+        let c = run.counters;
+        let open = match c.failed + c.cancelled {
+            0 => String::new(),
+            _ => format!(
+                "; {} of {} failed, {} cancelled",
+                c.failed,
+                shards(c.total, "shard", "shards"),
+                c.cancelled
+            ),
+        };
+        say("closed", format!("it has ended: {}{why}{open}", run.state));
         return chain;
     }
     let running: u32 = waiting.running.values().sum();
     if let Some((cause, since)) = run.stop {
         say(
             "stopping",
-            format!("it is being stopped ({cause}) since {since}; {running} shards run still"),
+            format!(
+                "it is being stopped ({cause}) since {since}; {} still",
+                shards(running, "shard runs", "shards run")
+            ),
         );
         return chain;
     }
@@ -166,7 +179,11 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
             .collect();
         say(
             "running",
-            format!("{running} shards run: {}", holders.join(", ")),
+            format!(
+                "{}: {}",
+                shards(running, "shard runs", "shards run"),
+                holders.join(", ")
+            ),
         );
     }
     if let (Some(at), later @ 1..) = (waiting.next_ready, waiting.backing_off + waiting.not_yet) {
@@ -182,12 +199,20 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
         };
         say(
             word,
-            format!("{later} shards wait for their time ({what}); the first until {at}"),
+            format!(
+                "{} ({what}); the first until {at}",
+                shards(
+                    later,
+                    "shard waits for its time",
+                    "shards wait for their time"
+                )
+            ),
         );
     }
     if waiting.ready > 0 {
         let (word, text) = why_ready_waits(facts, running);
-        say(word, format!("{} shards are ready; {text}", waiting.ready));
+        let ready = shards(waiting.ready, "shard is ready", "shards are ready");
+        say(word, format!("{ready}; {text}"));
     }
     if chain.is_empty() {
         let text = "nothing of it waits or runs; its outcome is being written".to_owned();
@@ -195,6 +220,11 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
         chain.push(Why { word, text });
     }
     chain
+}
+
+/// A number and what it counts.
+fn shards(n: u32, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
 }
 
 fn holder(facts: &Facts, session: SessionId) -> String {
@@ -233,8 +263,8 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
         return (
             "parallelism",
             format!(
-                "the run may have {} shards running at once and has",
-                terms.parallelism
+                "the run may have {} running at once and has",
+                shards(terms.parallelism, "shard", "shards")
             ),
         );
     }
@@ -249,9 +279,12 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
             .collect();
         offered.sort_unstable();
         offered.dedup();
-        let count = live.len();
+        let who = match live.len() {
+            1 => format!("the one worker of the pool {pool} does not offer"),
+            n => format!("none of the {n} workers of the pool {pool} offers"),
+        };
         let text = format!(
-            "none of the {count} workers of the pool {pool} offers the handler {handler}; they offer {}",
+            "{who} the handler {handler}; on offer: {}",
             offered.join(", ")
         );
         return ("no_handler", text);
@@ -263,7 +296,10 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
     let taking = able.iter().filter(|(s, _)| !s.draining);
     let (held, slots) = taking.fold((0, 0), |(held, slots), (s, h)| (held + h, slots + s.slots));
     if held >= slots {
-        let text = format!("the workers that offer {handler} hold {held} shards in {slots} slots");
+        let text = format!(
+            "the workers that offer {handler} hold {} in {slots} slots",
+            shards(held, "shard", "shards")
+        );
         return ("no_slot", text);
     }
     let text = "a worker is free: they are being granted, or runs with a higher priority go first";

@@ -44,7 +44,7 @@ fn what_keeps_ready_shards_waiting_is_named_by_the_first_filter() {
         &node,
         run,
         "no_handler",
-        "offers the handler h; they offer x",
+        "does not offer the handler h; on offer: x",
     );
     // The server is gone for longer than its lease; the worker's session lives on.
     cluster.pass(6);

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sichen_server::rest::wire::{
-    Attempt, Attempts, Decision, DecisionPage, Explanation, Job, NextInstants, Run, RunPage, Shard,
-    ShardPage,
+    Attempt, Attempts, Decision, DecisionPage, Explanation, Job, NextInstants, Progress, Run,
+    RunPage, Shard, ShardPage,
 };
 
 use super::run::is_closed;
@@ -116,6 +116,8 @@ async fn job(one: &One) -> Result<(), Failure> {
 fn job_text(view: &JobView) -> String {
     let now = clock::now();
     let job = &view.job;
+    let next = view.next.items.iter();
+    let next: Vec<String> = next.map(|t| output::instant(t, 0)).collect();
     let mut text = output::facts(&[
         ("Job", names::shown(&job.namespace, &job.name)),
         ("Title", job.title.clone().unwrap_or_default()),
@@ -127,8 +129,8 @@ fn job_text(view: &JobView) -> String {
         ),
         ("Time zone", job.time_zone.clone()),
         ("Open runs", job.active_runs.to_string()),
-        ("Decided until", job.decided_until.clone()),
-        ("Next", view.next.items.join(", ")),
+        ("Decided until", output::instant(&job.decided_until, 0)),
+        ("Next", next.join("\n")),
     ]);
     if view.next.items.is_empty() {
         text.push_str("No planned times ahead: it runs on request.\n");
@@ -150,8 +152,8 @@ fn job_text(view: &JobView) -> String {
         let from = view.decisions.len().saturating_sub(10);
         let rows = view.decisions[from..].iter().map(|d| {
             [
-                d.from.clone(),
-                d.to.clone(),
+                output::instant(&d.from, 0),
+                output::instant(&d.to, 0),
                 d.count.to_string(),
                 d.reason.clone(),
                 d.reference.clone(),
@@ -220,17 +222,33 @@ fn run_text(view: &RunView) -> String {
         ("Reason", run.reason.clone()),
         (
             "Stopping",
-            stop.map_or_else(String::new, |s| format!("{} since {}", s.cause, s.at)),
+            stop.map_or_else(String::new, |s| {
+                format!("{} since {}", s.cause, output::instant(&s.at, 3))
+            }),
         ),
-        ("Planned", run.planned_at.clone().unwrap_or_default()),
+        (
+            "Planned",
+            run.planned_at
+                .as_deref()
+                .map_or_else(String::new, |t| output::instant(t, 0)),
+        ),
         (
             "Period",
-            period.map_or_else(String::new, |p| format!("[{}, {})", p.start, p.end)),
+            period.map_or_else(String::new, |p| {
+                let (start, end) = (output::instant(&p.start, 0), output::instant(&p.end, 0));
+                format!("{start} until before {end}")
+            }),
         ),
         ("Pool", run.pool.clone()),
         ("Handler", run.handler.clone()),
         ("Parameters", parameters(run)),
-        ("Round", run.round.to_string()),
+        (
+            "Round",
+            match run.round {
+                1 => String::new(),
+                n => format!("{n} (retried)"),
+            },
+        ),
         (
             "Shards",
             format!(
@@ -238,15 +256,18 @@ fn run_text(view: &RunView) -> String {
                 s.total, s.succeeded, s.failed, s.cancelled, s.open
             ),
         ),
-        ("Items", shards::progress(&progress)),
+        ("Items", items(&progress)),
         ("Waits on", progress.waiting_on.clone()),
-        ("Created", run.created_at.clone()),
-        ("Started", run.started_at.clone().unwrap_or_default()),
-        ("Deadline", run.deadline.clone().unwrap_or_default()),
-        ("Ended", run.ended_at.clone().unwrap_or_default()),
+        ("Created", output::instant(&run.created_at, 3)),
+        ("Started", moment(run.started_at.as_deref())),
+        ("Deadline", moment(run.deadline.as_deref())),
+        ("Ended", moment(run.ended_at.as_deref())),
         (
             "Took",
-            output::between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
+            match &run.started_at {
+                Some(at) => output::between(Some(at), run.ended_at.as_deref(), now),
+                None => String::new(),
+            },
         ),
     ]);
     if !is_closed(run) {
@@ -308,17 +329,23 @@ fn shard_text(view: &ShardView) -> String {
             "Shard",
             format!("{} of run {}", shards::number(s.no), s.run),
         ),
-        ("Part", shards::part(&s.part)),
+        ("Part", shards::part(&s.part, s.no)),
         ("State", s.state.clone()),
         ("Token", s.token.to_string()),
         ("Takeovers", s.takeovers.to_string()),
-        ("Items", shards::progress(&s.progress)),
+        ("Items", items(&s.progress)),
         ("Waits on", s.progress.waiting_on.clone()),
-        ("Ready at", s.ready_at.clone()),
+        (
+            "Not before",
+            match s.state.as_str() {
+                "scheduled" | "retry" => output::instant(&s.ready_at, 3),
+                _ => String::new(),
+            },
+        ),
         (
             "Checkpoint",
             s.checkpoint.as_ref().map_or_else(String::new, |c| {
-                format!("number {} at {}", c.seq, c.position)
+                format!("{} (number {})", c.position, c.seq)
             }),
         ),
     ]);
@@ -328,24 +355,51 @@ fn shard_text(view: &ShardView) -> String {
     }
     text.push_str("\nAttempts:\n");
     let rows = view.attempts.iter().map(|a| {
-        let failure = a.failure.as_ref();
         [
             a.number.to_string(),
             a.worker.clone(),
             a.token.to_string(),
             a.end.clone().unwrap_or_else(|| "running".to_owned()),
-            a.from_checkpoint.to_string(),
+            match a.from_checkpoint {
+                0 => "the start".to_owned(),
+                n => n.to_string(),
+            },
             output::or_dash(a.checkpoint),
             a.refused_reports.to_string(),
             output::between(a.started_at.as_deref(), a.ended_at.as_deref(), now),
-            failure.map_or_else(String::new, |f| format!("{}: {}", f.code, f.message)),
         ]
     });
     let head = [
-        "ATTEMPT", "WORKER", "TOKEN", "END", "FROM", "TO", "REFUSED", "TOOK", "WHY",
+        "ATTEMPT",
+        "WORKER",
+        "TOKEN",
+        "END",
+        "FROM CHECKPOINT",
+        "TO",
+        "REFUSED REPORTS",
+        "TOOK",
     ];
     text.push_str(&output::table(head, rows));
+    for a in &view.attempts {
+        if let Some(f) = &a.failure {
+            let end = a.end.as_deref().unwrap_or_default();
+            text.push_str(&format!("\nAttempt {} {end}:\n", a.number));
+            text.push_str(&output::block(&shards::why(&f.code, &f.message)));
+        }
+    }
     text
+}
+
+fn moment(instant: Option<&str>) -> String {
+    instant.map_or_else(String::new, |t| output::instant(t, 3))
+}
+
+/// Items done, if any are counted.
+fn items(progress: &Progress) -> String {
+    match shards::progress(progress) {
+        none if none == "-" => String::new(),
+        some => some,
+    }
 }
 
 fn parameters(run: &Run) -> String {

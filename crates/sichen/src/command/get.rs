@@ -63,7 +63,9 @@ async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {
                 names::shown(&j.namespace, &j.name),
                 j.revision.to_string(),
                 if j.paused { "paused" } else { "active" }.to_owned(),
-                output::or_dash(j.next_at.as_ref()),
+                j.next_at
+                    .as_deref()
+                    .map_or_else(|| "-".to_owned(), |t| output::instant(t, 0)),
                 j.active_runs.to_string(),
                 output::age(&j.created_at, now),
             ]
@@ -73,6 +75,9 @@ async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {
             rows,
         )
     })?;
+    common
+        .output
+        .remark_empty(&page.items, "no jobs; `sichen apply -f FILE` makes some");
     if common.output.is_table() {
         output::remark_more(page.next.as_deref());
     }
@@ -89,17 +94,28 @@ async fn workers(common: &Common) -> Result<(), Failure> {
                 w.session.to_string(),
                 w.name.clone(),
                 w.pool.clone(),
-                format!("{}/{}", w.held, w.slots),
+                format!("{} of {}", w.held, w.slots),
                 if w.draining { "draining" } else { "live" }.to_owned(),
-                w.handlers.join(","),
                 output::age(&w.registered_at, now),
+                w.handlers.join(" "),
             ]
         });
         let head = [
-            "SESSION", "WORKER", "POOL", "SLOTS", "STATE", "HANDLERS", "AGE",
+            "SESSION",
+            "WORKER",
+            "POOL",
+            "SLOTS USED",
+            "STATE",
+            "AGE",
+            "HANDLERS",
         ];
         output::table(head, rows)
-    })
+    })?;
+    common.output.remark_empty(
+        &workers.items,
+        "no worker is connected; `sichen worker` starts one",
+    );
+    Ok(())
 }
 
 async fn members(common: &Common) -> Result<(), Failure> {
@@ -127,7 +143,7 @@ async fn members(common: &Common) -> Result<(), Failure> {
             [
                 format!("{}{mark}", n.id),
                 n.address.clone(),
-                n.expires_at.clone(),
+                output::instant(&n.expires_at, 0),
                 duties_of(n.id),
             ]
         });

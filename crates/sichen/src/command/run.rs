@@ -18,7 +18,7 @@ use crate::client::{Client, Connection};
 use crate::clock::{self, Deadline};
 use crate::failure::{Exit, Failure};
 use crate::names;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// How long a server may be away while its run is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,6 +82,7 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         (None, Some(key)) => Some(key),
         (None, None) => Some(clock::new_key()),
     };
+    let requested = if key.is_some() { "key" } else { "planned time" };
     let wanted = StartRun {
         planned_at: args.planned,
         key,
@@ -97,17 +98,34 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         Err(failure) => return Err(client.with_candidates(failure, &name).await),
     };
     if args.waiting.wait {
+        if !started.created {
+            output::remark(&format!(
+                "{}; waiting for its end",
+                already(&started, requested)
+            ));
+        }
         return finish(&client, started.id, args.waiting, args.output).await;
     }
     args.output.show(&started, |s| {
-        let what = if s.created {
-            "started"
+        if s.created {
+            format!("run {} started (number {})\n", s.key, s.id)
         } else {
-            "was there already"
-        };
-        format!("run {} {what} (number {})\n", s.key, s.id)
+            format!(
+                "{}\n  `sichen describe run {}` shows it\n",
+                already(s, requested),
+                s.id
+            )
+        }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// That the occasion had its run before this request.
+fn already(run: &StartedRun, occasion: &str) -> String {
+    format!(
+        "no new run: this {occasion} has run {} already (number {})",
+        run.key, run.id
+    )
 }
 
 fn parameters(params: &[String]) -> Result<Map<String, Value>, Failure> {
@@ -163,19 +181,24 @@ fn ended(run: &Run) -> String {
         text.push_str(&format!(" ({})", run.reason));
     }
     text.push_str(&format!(
-        ": {} of {} shards succeeded",
-        s.succeeded, s.total
+        ": {} of {} succeeded",
+        s.succeeded,
+        output::count(u64::from(s.total), "shard")
     ));
     if s.failed > 0 {
-        text.push_str(&format!(
-            ", {} failed; `sichen shards {} --state failed` shows why, `sichen retry {}` tries again",
-            s.failed, run.id, run.id
-        ));
+        text.push_str(&format!(", {} failed", s.failed));
     }
     if s.cancelled > 0 {
         text.push_str(&format!(", {} cancelled", s.cancelled));
     }
-    text + "\n"
+    text.push('\n');
+    if s.failed > 0 {
+        text.push_str(&format!(
+            "  `sichen shards {0} --state failed` shows why, `sichen retry {0}` tries them again\n",
+            run.id
+        ));
+    }
+    text
 }
 
 /// Waits until the run has ended.

@@ -61,6 +61,8 @@ pub async fn list(args: Runs) -> Result<ExitCode, Failure> {
         (Err(failure), None) => return Err(failure),
     };
     args.output.show(&page, |page| table(&page.items))?;
+    args.output
+        .remark_empty(&page.items, "no such runs; `sichen run JOB` starts one");
     if args.output.is_table() {
         output::remark_more(page.next.as_deref());
     }
@@ -81,14 +83,22 @@ fn table(runs: &[Run]) -> String {
             r.id.to_string(),
             r.key.clone(),
             state,
-            format!("{closed}/{}", s.total),
+            format!("{closed} of {}", s.total),
             s.failed.to_string(),
             output::between(r.started_at.as_deref(), r.ended_at.as_deref(), now),
             output::age(&r.created_at, now),
         ]
     });
     output::table(
-        ["RUN", "KEY", "STATE", "SHARDS", "FAILED", "TOOK", "AGE"],
+        [
+            "RUN",
+            "KEY",
+            "STATE",
+            "SHARDS ENDED",
+            "FAILED",
+            "TOOK",
+            "AGE",
+        ],
         rows,
     )
 }

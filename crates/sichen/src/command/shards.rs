@@ -11,8 +11,10 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 
-/// The longest failure shown in a table, in characters.
-const MAX_FAILURE: usize = 60;
+/// The longest failure shown in a table, in characters; `sichen describe shard` has all of it.
+const MAX_FAILURE: usize = 300;
+/// The longest checkpoint shown in a table, in characters.
+const MAX_CHECKPOINT: usize = 32;
 
 /// List the shards of a run, with their progress and last failure.
 #[derive(Debug, Args)]
@@ -40,6 +42,11 @@ pub async fn list(args: Shards) -> Result<ExitCode, Failure> {
         Some(state) => filtered(&client, &path, &args.page, state).await?,
     };
     args.output.show(&page, |page| table(&page.items))?;
+    let empty = match &args.state {
+        Some(state) => format!("no shard is {state}"),
+        None => "the run has no shards (yet)".to_owned(),
+    };
+    args.output.remark_empty(&page.items, &empty);
     if args.output.is_table() {
         output::remark_more(page.next.as_deref());
     }
@@ -85,14 +92,15 @@ pub fn table(shards: &[Shard]) -> String {
     let rows = shards.iter().map(|s| {
         [
             number(s.no),
-            part(&s.part),
+            part(&s.part, s.no),
             s.state.clone(),
             format!("{}{}", s.attempt, takeovers(s.takeovers)),
             s.token.to_string(),
             progress(&s.progress),
-            s.checkpoint
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), |c| c.seq.to_string()),
+            s.checkpoint.as_ref().map_or_else(
+                || "-".to_owned(),
+                |c| output::short(&c.position, MAX_CHECKPOINT),
+            ),
             output::between(s.started_at.as_deref(), s.ended_at.as_deref(), now),
             failure(s),
         ]
@@ -131,10 +139,10 @@ fn takeovers(count: u32) -> String {
 }
 
 /// What a shard has to do, in short.
-pub fn part(part: &Part) -> String {
+pub fn part(part: &Part, no: i32) -> String {
     match part {
         Part::Whole => "whole".to_owned(),
-        Part::Index => "share".to_owned(),
+        Part::Index => format!("index {no}"),
         Part::Range { from, to } => format!("[{from}, {to})"),
         Part::Item(item) => item.clone(),
         Part::Plan { data_source, .. } => format!("query on {data_source}"),
@@ -154,10 +162,17 @@ fn failure(shard: &Shard) -> String {
     let Some(f) = &shard.failure else {
         return String::new();
     };
-    let text = format!("{}: {}", f.code, f.message);
-    let text = text.trim_end_matches([':', ' ']).to_owned();
-    if text.chars().count() <= MAX_FAILURE {
-        return text;
+    output::short(&why(&f.code, &f.message), MAX_FAILURE)
+}
+
+/// `code: message`, or what there is of it. A message that says its code again stands alone.
+pub fn why(code: &str, message: &str) -> String {
+    let said = message.split([';', '\n']).next().unwrap_or_default();
+    if message.is_empty() {
+        code.to_owned()
+    } else if code.is_empty() || said.replace("exit code ", "exit-") == code {
+        message.to_owned()
+    } else {
+        format!("{code}: {message}")
     }
-    text.chars().take(MAX_FAILURE - 1).chain(['…']).collect()
 }

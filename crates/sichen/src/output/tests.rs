@@ -31,3 +31,50 @@ fn numbers_are_grouped_by_thousands() {
     assert_eq!(grouped(999), "999");
     assert_eq!(grouped(1_234_567), "1,234,567");
 }
+
+#[test]
+fn a_long_last_column_is_broken_into_lines_on_a_terminal_only() {
+    let rows = || {
+        [[
+            "1".to_owned(),
+            "the bank did not answer within 30 seconds".to_owned(),
+        ]]
+    };
+    let head = ["SHARD", "LAST FAILURE"];
+    assert_eq!(
+        table_within(Some(40), head, rows().into_iter()),
+        "SHARD  LAST FAILURE\n\
+         1      the bank did not answer within\n\
+         \u{20}      30 seconds\n"
+    );
+    let whole = table_within(None, head, rows().into_iter());
+    assert_eq!(whole.lines().count(), 2, "{whole}");
+    // Too narrow for that: the terminal breaks it.
+    let narrow = table_within(Some(20), head, rows().into_iter());
+    assert_eq!(narrow, whole);
+}
+
+#[test]
+fn a_shortened_text_says_that_there_is_more() {
+    let check = |text: &str, expect: &str| assert_eq!(short(text, 8), expect, "{text:?}");
+    check("", "");
+    check("exit-1", "exit-1");
+    check("exit-1\n", "exit-1");
+    check("12345678", "12345678");
+    check("123456789", "1234567…");
+    check("first\nsecond", "first…");
+}
+
+#[test]
+fn instants_are_shown_as_exactly_as_wanted() {
+    let check = |text: &str, digits, expect: &str| assert_eq!(instant(text, digits), expect);
+    check("2026-11-29T20:07:14.35991Z", 0, "2026-11-29T20:07:14Z");
+    check("2026-11-29T20:07:14.35991Z", 3, "2026-11-29T20:07:14.359Z");
+    check(
+        "2026-11-29T20:07:14.5+08:00",
+        3,
+        "2026-11-29T20:07:14.500+08:00",
+    );
+    check("2026-11-29T20:07:00+00:00", 3, "2026-11-29T20:07:00Z");
+    check("soon", 0, "soon");
+}

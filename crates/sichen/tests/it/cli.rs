@@ -128,8 +128,10 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     let why = c.ok("explain nobody:manual:k");
     assert!(why.contains("no_handler") && why.contains("echo"), "{why}");
     assert!(c.ok("cancel nobody:manual:k --wait").contains("cancelled"));
-    c.ok("delete nobody");
-    c.ok("delete greet");
+    // Nobody is there to be asked.
+    assert!(c.fails("delete nobody", 2).contains("--yes"));
+    c.ok("delete nobody --yes");
+    c.ok("delete greet --yes");
     assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 2);
     let live = c.json("verify");
     assert!(live["seen"]["Row"].as_u64() > Some(10), "{live}");
@@ -188,6 +190,9 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     check(&format!("apply -f {file}"), 2, &both);
     check("validate no-such-file", 2, &["SC7005", "no-such-file"]);
     check("describe run 4711", 3, &["SC5001", "4711"]);
+    let again = c.ok("run team/flaky --key k");
+    assert!(again.contains("no new run"), "{again}");
+    check("describe run 4711", 3, &["sichen runs"]);
     check("run team/flaky --key k --param a=1", 4, &["SC5011"]);
     check("run greet --planned 2100-01-01T00:00:00Z", 4, &["SC5010"]);
     check(
