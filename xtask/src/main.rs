@@ -12,6 +12,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod codegen;
 mod licences;
 mod limits;
+mod services;
 mod stage;
 mod states;
 mod test;

@@ -2,6 +2,7 @@
 //! kept so that they can be said again at the end.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -106,7 +107,9 @@ pub fn closes(line: &str) -> bool {
 }
 
 fn shown(command: &Command) -> String {
-    let mut text = String::from("cargo");
+    // The cargo that runs us is a long path.
+    let program = Path::new(command.get_program()).file_name();
+    let mut text = program.unwrap_or_default().to_string_lossy().into_owned();
     for arg in command.get_args() {
         text.push(' ');
         text.push_str(&arg.to_string_lossy());

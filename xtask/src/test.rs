@@ -2,18 +2,23 @@
 //! was tested, how long each stage took, and what was left out.
 //!
 //! # Invariants
-//! - Works in a fresh clone with Rust alone; `cargo nextest` is used when it is there.
+//! - Works in a fresh clone: the databases that tests start are installed where that can be done
+//!   unasked, else the first words say what to install; `cargo nextest` is used when it is there.
 //! - Nothing is left out in silence: `--without` says so in the last lines, and fails when `CI` is
-//!   `true`.
+//!   set.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use sichen_testdb::Service;
 
 use crate::stage::{self, Outcome};
-use crate::workspace;
+use crate::{services, workspace};
+
+/// Features that no build has by default and tests need: the suites on PostgreSQL and MariaDB.
+const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql";
 
 /// A part of the tests that can be left out by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,6 +29,10 @@ pub enum Part {
     Sim,
     /// The examples in the public documentation
     Doc,
+    /// Everything on PostgreSQL
+    Postgres,
+    /// The fence kit for MySQL and MariaDB
+    Mariadb,
 }
 
 impl Part {
@@ -32,13 +41,26 @@ impl Part {
             Part::Process => "real processes: kill, freeze, restart, the demo end to end",
             Part::Sim => "the simulated cluster and the protocol model",
             Part::Doc => "the examples in the public documentation",
+            Part::Postgres => {
+                "everything on PostgreSQL: the store, the process tests and the demo on it, its fence kit"
+            }
+            Part::Mariadb => "the fence kit for MySQL and MariaDB",
+        }
+    }
+
+    /// The service that only this part needs.
+    fn service(self) -> Option<Service> {
+        match self {
+            Part::Process | Part::Sim | Part::Doc => None,
+            Part::Postgres => Some(Service::Postgres),
+            Part::Mariadb => Some(Service::Mariadb),
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Leave a part out; the closing lines say what was not tested. Refused when CI=true
+    /// Leave a part out; the closing lines say what was not tested. Refused when CI is set
     #[arg(long, value_name = "PART")]
     without: Vec<Part>,
     /// Run only tests whose name contains one of these
@@ -46,13 +68,30 @@ pub struct Options {
     filters: Vec<String>,
 }
 
+impl Options {
+    fn services_left_out(&self) -> Vec<Service> {
+        self.without.iter().filter_map(|p| p.service()).collect()
+    }
+
+    /// Words for cargo that leave crates out.
+    fn excludes(&self) -> Vec<&'static str> {
+        let mut words = Vec::new();
+        for (part, krate) in [(Part::Sim, "sichen-sim"), (Part::Process, "sichen")] {
+            if self.without.contains(&part) {
+                words.extend(["--exclude", krate]);
+            }
+        }
+        words
+    }
+}
+
 /// Runs the tests.
 ///
 /// # Errors
-/// When a stage fails, and when a part is left out although `CI` is `true`.
+/// When a stage fails, and when a part is left out although `CI` is set.
 pub fn run(options: &Options) -> Result<()> {
-    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-    refuse_gaps(&options.without, in_ci)?;
+    refuse_gaps(&options.without, sichen_testdb::in_ci())?;
+    services::set_up(&options.services_left_out())?;
     let nextest = workspace::has_cargo_subcommand("nextest");
     let mut done = vec![stage::run("build", build())?];
     if done[0].ok {
@@ -68,7 +107,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn refuse_gaps(without: &[Part], in_ci: bool) -> Result<()> {
     if in_ci && let Some(part) = without.first() {
         bail!(
-            "CI=true and `--without {}`: CI tests everything; not tested would be {}",
+            "CI is set and `--without {}`: CI tests everything; not tested would be {}",
             name(*part),
             part.untested()
         );
@@ -78,10 +117,12 @@ fn refuse_gaps(without: &[Part], in_ci: bool) -> Result<()> {
 
 /// Binaries first: the process tests start `sichen` by path.
 fn build() -> Command {
-    cargo(&["build", "--workspace", "--bins", "--tests"])
+    let mut command = cargo(&["build", "--workspace", "--bins", "--tests"]);
+    command.args(["--features", FEATURES]);
+    command
 }
 
-fn tests(options: &Options, nextest: bool, binary: &PathBuf) -> Command {
+fn tests(options: &Options, nextest: bool, binary: &Path) -> Command {
     let mut command = if nextest {
         cargo(&[
             "nextest",
@@ -101,13 +142,12 @@ fn tests(options: &Options, nextest: bool, binary: &PathBuf) -> Command {
             "--no-fail-fast",
         ])
     };
+    let left_out = options.services_left_out();
+    let left_out: Vec<&str> = left_out.into_iter().map(Service::name).collect();
+    command.env(sichen_testdb::WITHOUT, left_out.join(","));
     command.env("SICHEN_BIN", binary);
-    if options.without.contains(&Part::Sim) {
-        command.args(["--exclude", "sichen-sim"]);
-    }
-    if options.without.contains(&Part::Process) {
-        command.args(["--exclude", "sichen"]);
-    }
+    command.args(["--features", FEATURES]);
+    command.args(options.excludes());
     // cargo test takes one filter, nextest many; several cargo test filters go to the harness.
     if nextest {
         command.args(&options.filters);
@@ -117,7 +157,7 @@ fn tests(options: &Options, nextest: bool, binary: &PathBuf) -> Command {
     command
 }
 
-fn doc_tests(binary: &PathBuf) -> Command {
+fn doc_tests(binary: &Path) -> Command {
     let mut command = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
     command.env("SICHEN_BIN", binary);
     command

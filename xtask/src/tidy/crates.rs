@@ -20,7 +20,7 @@ const DIRECTIONS: &[Allowed] = &[
     Allowed {
         krate: "sichen-store",
         product: &["sichen-core"],
-        tests: &["sichen-check"],
+        tests: &["sichen-check", "sichen-testdb"],
     },
     Allowed {
         krate: "sichen-engine",
@@ -40,7 +40,7 @@ const DIRECTIONS: &[Allowed] = &[
     Allowed {
         krate: "sichen-sdk",
         product: &["sichen-proto"],
-        tests: &[],
+        tests: &["sichen-testdb"],
     },
     Allowed {
         krate: "sichen-worker",
@@ -76,11 +76,16 @@ const DIRECTIONS: &[Allowed] = &[
             "sichen-worker",
             "sichen-check",
         ],
-        tests: &["sichen-sim"],
+        tests: &["sichen-sim", "sichen-testdb"],
+    },
+    Allowed {
+        krate: "sichen-testdb",
+        product: &[],
+        tests: &[],
     },
     Allowed {
         krate: "xtask",
-        product: &["sichen-core"],
+        product: &["sichen-core", "sichen-testdb"],
         tests: &[],
     },
 ];

@@ -30,7 +30,7 @@ async fn settle(conn: &mut Conn, fence: &Fence, n: i64, to: i64) -> Result<(), E
 /// All claims on one server: starting it is most of the time.
 #[tokio::test]
 async fn fence_kit_holds_on_mariadb() {
-    let Some(server) = mariadb::start("the fence kit on MySQL and MariaDB") else {
+    let Some(server) = mariadb::start() else {
         return;
     };
     let mut admin = server.connect().await;

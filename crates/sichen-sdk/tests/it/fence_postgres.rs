@@ -36,7 +36,7 @@ async fn settle(client: &mut Client, fence: &Fence, n: i64, to: i64) -> Result<(
 /// All claims on one server: starting it is most of the time.
 #[tokio::test]
 async fn fence_kit_holds_on_postgres() {
-    let Some(server) = pg::start("the fence kit on PostgreSQL") else {
+    let Some(server) = pg::start() else {
         return;
     };
     kit_is_complete_and_leaves_nothing(&server).await;

@@ -1,0 +1,17 @@
+//! Database servers for one test, each a direct child of it, and what must be installed for them.
+//!
+//! # Invariants
+//! - Nothing is left out in silence: a program that is missing fails the test with the words that
+//!   say what to install, unless `SICHEN_TEST_WITHOUT` names it, and then that is said.
+//! - Nothing outlives its test: not the server, not its files; not even when the test is killed.
+//!
+//! # Not here
+//! Installing (`cargo xtask test`); speaking to a server: each test has a client of its own.
+
+// Development only: what goes wrong here fails the test that asked, and says why.
+#![allow(clippy::missing_panics_doc)]
+
+pub mod postgres;
+mod programs;
+
+pub use programs::{MariadbPrograms, Service, WITHOUT, in_ci, mariadb, postgres_programs};

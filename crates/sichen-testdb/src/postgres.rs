@@ -1,0 +1,290 @@
+//! A throwaway PostgreSQL: its files in memory where there is room, run as the user `postgres` when
+//! the test is root, since the server refuses to be root.
+//!
+//! # Invariants
+//! - The server is a direct child of the test, and reaped by it: a restart never meets a dead
+//!   process's lock file.
+//! - A server that ran on a port comes back on the same port.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{Pid, User, geteuid};
+
+use crate::programs::postgres_programs;
+
+/// The longest that a start may take; the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a memory file system must have free to be used: a container's own may be tiny.
+const ROOM_BYTES: u64 = 1 << 30;
+/// Of the directories, followed by the pid of the test.
+const PREFIX: &str = "sichen-pg-";
+
+/// What kind of server a test wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether it keeps what it has committed when the machine dies; else it is quicker on a disk.
+    pub durable: bool,
+    /// Whether it listens on a port of 127.0.0.1 too, not only on its socket.
+    pub port: bool,
+    /// Connections at most.
+    pub connections: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            durable: false,
+            port: false,
+            connections: 60,
+        }
+    }
+}
+
+/// A running server, or a stopped one that keeps its data; both are gone with this.
+#[derive(Debug)]
+pub struct Server {
+    programs: PathBuf,
+    options: Options,
+    dir: tempfile::TempDir,
+    port: Option<u16>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A new, empty server; `None`, and said so, if PostgreSQL is left out by name.
+    pub fn start(options: Options) -> Option<Self> {
+        let programs = postgres_programs()?;
+        let base = base();
+        sweep(&base);
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(&base);
+        let dir = dir.unwrap_or_else(|e| panic!("a directory in {}: {e}", base.display()));
+        if geteuid().is_root() {
+            let user = User::from_name("postgres").expect("users are known");
+            let user = user.expect("there is a user postgres, since root may not run the server");
+            let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
+            chown(dir.path(), Some(uid), Some(gid)).expect("root may");
+        }
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).expect("it is this process's");
+        let mut server = Server {
+            programs,
+            options,
+            dir,
+            port: None,
+            child: None,
+        };
+        let made = server
+            .command("initdb")
+            .args(["--no-sync", "--auth=trust", "--username=postgres"])
+            .args(["--encoding=UTF8", "--locale=C", "--pgdata"])
+            .arg(server.data())
+            .output()
+            .expect("initdb starts");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "initdb: {said}");
+        server.start_first();
+        Some(server)
+    }
+
+    /// Finds a free port, if one is wanted. Another process may take it before the server does.
+    fn start_first(&mut self) {
+        for _ in 0..5 {
+            if self.options.port {
+                let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+                self.port = Some(free.expect("a free port").port());
+            }
+            if self.comes_up() {
+                return;
+            }
+        }
+        panic!("the server does not start:\n{}", self.log());
+    }
+
+    /// Starts it again where it was.
+    ///
+    /// # Panics
+    /// If it is running, or does not start.
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "it is running");
+        assert!(self.comes_up(), "it does not start:\n{}", self.log());
+    }
+
+    fn comes_up(&mut self) -> bool {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join("log"));
+        let on = |yes: bool| if yes { "on" } else { "off" };
+        let durable = on(self.options.durable);
+        let listen = if self.port.is_some() { "127.0.0.1" } else { "" };
+        let settings = [
+            format!("listen_addresses={listen}"),
+            format!("port={}", self.port.unwrap_or(5432)),
+            format!("unix_socket_directories={}", self.dir.path().display()),
+            format!("fsync={durable}"),
+            format!("full_page_writes={durable}"),
+            format!("max_connections={}", self.options.connections),
+            "shared_buffers=64MB".to_owned(),
+        ];
+        let mut command = self.command("postgres");
+        command.arg("-D").arg(self.data());
+        for setting in &settings {
+            command.args(["-c", setting]);
+        }
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
+        let mut child = child.expect("the server starts");
+        let pid = child.id();
+        let mut has_ended = || child.try_wait().expect("it is a child").is_some();
+        let in_time = until(|| has_ended() || self.is_ready(pid));
+        assert!(in_time, "no server in time:\n{}", self.log());
+        let runs = !has_ended();
+        self.child = runs.then_some(child);
+        runs
+    }
+
+    /// Whether its lock file says that this very process takes connections.
+    fn is_ready(&self, pid: u32) -> bool {
+        let text = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let mut lines = text.lines().map(str::trim);
+        let holder = lines.next().and_then(|line| line.parse().ok());
+        holder == Some(pid) && lines.nth(6) == Some("ready")
+    }
+
+    /// A program of the server's, as a user who may run it; it ends with this thread of the test.
+    fn command(&self, program: &str) -> Command {
+        let program = self.programs.join(program);
+        let mut command = if cfg!(target_os = "linux") {
+            let mut command = Command::new("setpriv");
+            if geteuid().is_root() {
+                command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+            }
+            // The server's own word for "at once": it takes its shared memory with it.
+            command.arg("--pdeathsig=QUIT").arg("--").arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PG") {
+                command.env_remove(name);
+            }
+        }
+        command.env("LC_ALL", "C").stdin(Stdio::null());
+        command.current_dir(self.dir.path());
+        command
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The directory of its socket.
+    pub fn socket_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The port on which it listens.
+    ///
+    /// # Panics
+    /// If it was asked for none.
+    pub fn port(&self) -> u16 {
+        self.port.expect("it was started with a port")
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Stops it as a crash would (`immediate`), and waits for its end.
+    pub fn stop_at_once(&mut self) {
+        self.end(Signal::SIGQUIT);
+    }
+
+    /// Stops it in order (`fast`): sessions are ended, nothing needs to be recovered.
+    pub fn stop_in_order(&mut self) {
+        self.end(Signal::SIGINT);
+    }
+
+    fn end(&mut self, signal: Signal) {
+        if let Some(mut child) = self.child.take() {
+            kill(pid_of(&child), signal).expect("it is a child of this process");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// SIGKILL to one of its backends: the server ends all sessions and recovers, as after a crash.
+    pub fn kill_backend(&self, pid: i32) {
+        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it is a backend of this server");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_at_once();
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().try_into().expect("a pid is small"))
+}
+
+/// In memory where there is room.
+fn base() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    #[allow(clippy::useless_conversion, reason = "of another width elsewhere")]
+    let free = |stat: nix::sys::statvfs::Statvfs| {
+        u64::from(stat.blocks_available()).saturating_mul(stat.fragment_size().into())
+    };
+    if statvfs(memory).is_ok_and(|stat| free(stat) >= ROOM_BYTES) {
+        memory.to_owned()
+    } else {
+        // Not TMPDIR, which may be too long for a socket's path.
+        PathBuf::from("/tmp")
+    }
+}
+
+/// Removes what tests that were killed have left.
+fn sweep(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| {
+            let (pid, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+            pid.parse().ok()
+        });
+        if let Some(pid) = pid
+            && kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+        {
+            // Another test may be at it too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Waits until it is so; `false` if it is not in time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real process is waited for in real time"
+)]
+fn until(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if is_so() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,154 @@
+//! Which programs tests need beyond Rust, and where they are.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The variable that names what is not tested, separated by commas. `cargo xtask test --without`
+/// sets it.
+pub const WITHOUT: &str = "SICHEN_TEST_WITHOUT";
+/// The variable that names the directory of the server's programs, where it is not found by itself.
+const POSTGRES_BIN: &str = "SICHEN_TEST_PG_BIN";
+/// The oldest server that the store takes.
+const OLDEST_POSTGRES: u32 = 14;
+
+/// A database that tests start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Service {
+    Postgres,
+    Mariadb,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Service; 2] = [Service::Postgres, Service::Mariadb];
+
+    /// Its name in [`WITHOUT`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Postgres => "postgres",
+            Service::Mariadb => "mariadb",
+        }
+    }
+
+    /// Whether its programs are here.
+    pub fn is_installed(self) -> bool {
+        match self {
+            Service::Postgres => find_postgres().is_some(),
+            Service::Mariadb => find_mariadb().is_some(),
+        }
+    }
+
+    /// Its packages on Debian and Ubuntu; where the first are not known, the next.
+    pub fn debian_packages(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Service::Postgres => &[&["postgresql"]],
+            Service::Mariadb => &[
+                &["mariadb-server-core", "mariadb-client-core"],
+                &["mariadb-server"],
+            ],
+        }
+    }
+
+    /// What to do where its programs are missing.
+    pub fn missing(self) -> String {
+        let what = match self {
+            Service::Postgres => format!(
+                "no PostgreSQL server of version {OLDEST_POSTGRES} or newer is installed here. \
+                 Install one (Debian, Ubuntu: apt-get install postgresql; Fedora: dnf install \
+                 postgresql-server; Arch: pacman -S postgresql; macOS: brew install postgresql@17), \
+                 or name the directory of its programs in {POSTGRES_BIN}"
+            ),
+            Service::Mariadb => {
+                "no MariaDB server is installed here. Install one (Debian, Ubuntu: \
+                 apt-get install mariadb-server-core mariadb-client-core; Fedora: dnf install \
+                 mariadb-server; Arch: pacman -S mariadb; macOS: brew install mariadb)"
+                    .to_owned()
+            }
+        };
+        let name = self.name();
+        format!("{what}; or leave it untested: cargo xtask test --without {name}")
+    }
+
+    /// Whether it is left out by name; then that is said, and `CI` must not be set.
+    fn is_left_out(self) -> bool {
+        let without = std::env::var(WITHOUT).unwrap_or_default();
+        let left_out = without.split(',').any(|name| name == self.name());
+        if left_out {
+            let say = format!("NOT TESTED: {WITHOUT} names {}", self.name());
+            assert!(!in_ci(), "{say}, although CI is set");
+            // Past the test runner's capture, which would hide it of a test that passes.
+            let _ = writeln!(std::io::stderr(), "{say}");
+        }
+        left_out
+    }
+}
+
+/// Whether `CI` is set, where nothing may be left out.
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()))
+}
+
+/// The directory of the server's programs; `None` if it is left out by name.
+pub fn postgres_programs() -> Option<PathBuf> {
+    if Service::Postgres.is_left_out() {
+        return None;
+    }
+    Some(find_postgres().unwrap_or_else(|| panic!("{}", Service::Postgres.missing())))
+}
+
+fn find_postgres() -> Option<PathBuf> {
+    if let Some(dir) = std::env::var_os(POSTGRES_BIN) {
+        return Some(PathBuf::from(dir));
+    }
+    let is_whole = |bin: &PathBuf| bin.join("postgres").exists() && bin.join("initdb").exists();
+    // Debian's own place, and that of Fedora's and PostgreSQL's packages: a directory a version.
+    let mut found: Vec<(u32, PathBuf)> = ["/usr/lib/postgresql", "/usr"]
+        .iter()
+        .flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten())
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            let version = name.strip_prefix("pgsql-").unwrap_or(name).parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .filter(|(version, bin)| *version >= OLDEST_POSTGRES && is_whole(bin))
+        .collect();
+    found.sort();
+    let newest = found.pop().map(|(_, bin)| bin);
+    newest.or_else(|| std::env::split_paths(&std::env::var_os("PATH")?).find(|dir| is_whole(dir)))
+}
+
+/// MariaDB's programs.
+#[derive(Clone, Debug)]
+pub struct MariadbPrograms {
+    /// Makes a data directory.
+    pub install: PathBuf,
+    /// The server.
+    pub daemon: PathBuf,
+}
+
+/// MariaDB's programs; `None` if it is left out by name.
+pub fn mariadb() -> Option<MariadbPrograms> {
+    if Service::Mariadb.is_left_out() {
+        return None;
+    }
+    Some(find_mariadb().unwrap_or_else(|| panic!("{}", Service::Mariadb.missing())))
+}
+
+fn find_mariadb() -> Option<MariadbPrograms> {
+    // Servers stand in places that a user's PATH may lack.
+    let dirs = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
+    dirs.extend(std::env::split_paths(&path));
+    let find = |name: &str| {
+        let paths = dirs.iter().map(|dir| dir.join(name));
+        paths.into_iter().find(|path| Path::is_file(path))
+    };
+    // The script that makes the tables asks a third program, of another package.
+    find("my_print_defaults")?;
+    Some(MariadbPrograms {
+        install: find("mariadb-install-db")?,
+        daemon: find("mariadbd")?,
+    })
+}

@@ -1,0 +1,57 @@
+//! The databases that tests start: found, or installed, or told how to install.
+//!
+//! # Invariants
+//! - Only as root on Debian or Ubuntu is anything installed; nothing that is installed is started.
+//!
+//! # Not here
+//! Where programs are looked for (`sichen-testdb`); starting them (each test starts its own).
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use sichen_testdb::Service;
+
+use crate::stage;
+
+/// Sees that every service but those `without` can be started by the tests.
+///
+/// # Errors
+/// When one is missing and can't be installed here: then the words say what to install.
+pub fn set_up(without: &[Service]) -> Result<()> {
+    let missing = || {
+        let wanted = Service::ALL.into_iter().filter(|s| !without.contains(s));
+        wanted.filter(|service| !service.is_installed())
+    };
+    if missing().next().is_none() {
+        return Ok(());
+    }
+    if nix::unistd::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists() {
+        // What it can't install is said below.
+        let _ = stage::run("set-up", apt_get(&["update", "-qq"]))?;
+        for service in missing() {
+            for packages in service.debian_packages() {
+                let install = ["install", "-y", "-qq", "--no-install-recommends"];
+                let words: Vec<&str> = install.iter().chain(*packages).copied().collect();
+                if stage::run("set-up", apt_get(&words))?.ok {
+                    break;
+                }
+            }
+        }
+    }
+    let left: Vec<String> = missing().map(Service::missing).collect();
+    if !left.is_empty() {
+        bail!("{}", left.join("\n       "));
+    }
+    Ok(())
+}
+
+fn apt_get(words: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // Tests start servers of their own; invoke-rc.d starts none in this runlevel.
+        .env("RUNLEVEL", "1");
+    command
+}
