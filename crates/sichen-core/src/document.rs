@@ -11,6 +11,7 @@
 mod check;
 mod duration;
 mod resolve;
+mod retry;
 mod timing;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ use serde::{Deserialize, Serialize};
 pub use check::{Problem, check};
 pub use duration::Duration;
 pub use resolve::{PROCESS_HANDLER, Request, new_run};
+pub use retry::{
+    ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
+};
 pub use timing::Timing;
 
 /// The only `apiVersion`.
@@ -256,60 +260,6 @@ pub enum ItemsSpec {
     Values(Vec<String>),
     /// A parameter of the run that is a list of strings.
     Parameter(String),
-}
-
-/// When a failed shard is tried again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct RetrySpec {
-    /// Started attempts in one budget, 1 to 1,000; 3 if left out.
-    #[serde(default = "default_attempts")]
-    pub max_attempts: u32,
-    /// The wait between them; full jitter from 1 s to 5 min if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<BackoffSpec>,
-}
-
-fn default_attempts() -> u32 {
-    3
-}
-
-impl Default for RetrySpec {
-    fn default() -> Self {
-        Self {
-            max_attempts: default_attempts(),
-            backoff: None,
-        }
-    }
-}
-
-/// The wait between attempts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum BackoffSpec {
-    /// Always the same.
-    Fixed(Duration),
-    /// Growing.
-    Exponential(ExponentialSpec),
-    /// Growing, and drawn evenly from 0 to the grown value.
-    FullJitter(ExponentialSpec),
-}
-
-/// A growing wait.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ExponentialSpec {
-    /// After the first attempt.
-    pub base: Duration,
-    /// Growth, 1 to 100; 2 if left out.
-    #[serde(default = "default_factor")]
-    pub factor: f64,
-    /// Longest wait.
-    pub max: Duration,
-}
-
-fn default_factor() -> f64 {
-    2.0
 }
 
 /// Limits on time; none if left out.

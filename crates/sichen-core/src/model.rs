@@ -223,7 +223,7 @@ pub struct Checkpoint {
 /// Why an attempt did not succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// A short code, such as `exit:1`, `panic`, `session_expired`.
+    /// A short code, such as `exit-1`, `panic`, `session-over`; retry rules go by it.
     pub code: String,
     /// For people; at most 4 KiB.
     pub message: String,

@@ -3,13 +3,19 @@
 //! # Invariants
 //! - A delay is never negative and never above the policy's `max`.
 //! - Every started attempt counts against `max_attempts` except one that ended `released`.
+//! - The first of the rules that fits decides; a rule gives no attempt beyond the budget.
 //!
 //! # Not here
 //! Whether a shard may be retried at all ([`crate::lifecycle`]); retries of store calls (engine).
 
+mod rules;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ids::ShardKey;
+use crate::lifecycle::AttemptEnd;
+
+pub use rules::{Action, EXIT_PREFIX, MAX_CODE_BYTES, MAX_LISTED, MAX_RULES, Rule};
 
 /// How long to wait before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,12 +39,14 @@ pub enum Backoff {
 }
 
 /// A job's retry policy.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Started attempts in one budget, 1 to 1,000.
     pub max_attempts: u32,
     /// The wait between them.
     pub backoff: Backoff,
+    /// What is done about particular errors; the first that fits decides.
+    pub rules: Vec<Rule>,
 }
 
 impl Default for Policy {
@@ -51,11 +59,32 @@ impl Default for Policy {
                 max: SignedDuration::from_mins(5),
                 jitter: true,
             },
+            rules: Vec::new(),
         }
     }
 }
 
 impl Policy {
+    /// The first rule that speaks of an attempt that ended like this, with this code, and its place
+    /// among the rules.
+    #[must_use]
+    pub fn rule(&self, end: AttemptEnd, code: &str) -> Option<(usize, &Rule)> {
+        let mut rules = self.rules.iter().enumerate();
+        rules.find(|(_, rule)| rule.fits(end, code))
+    }
+
+    /// What was decided by the rule at `place`, in words for the record of the attempt.
+    #[must_use]
+    pub fn remark(&self, place: usize) -> Option<String> {
+        let what = match self.rules.get(place)?.action {
+            Action::Retry => return None,
+            Action::FailShard => "fails the shard",
+            Action::FailRun => "fails the run",
+            Action::Ignore => "ignores it",
+        };
+        Some(format!("retry.rules[{place}] {what}"))
+    }
+
     /// The instant before which attempt `used + 1` may not start, after `used` attempts of the
     /// budget (at least 1) have ended at `now`.
     ///

@@ -22,6 +22,7 @@ use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::documents::Documents;
+use crate::sessions::note_rule;
 
 /// How long past its timeout an attempt may take to report before it is ended from outside: the
 /// worker enforces the timeout first.
@@ -172,26 +173,30 @@ impl Reaper {
         let (ending, code, message) = if overdue.session_over {
             (
                 Ending::Lost,
-                "session_over",
+                "session-over",
                 "the worker's session ended before it reported",
             )
         } else {
             (
                 Ending::TimedOut,
-                "attempt_timeout",
+                "attempt-timeout",
                 "the attempt's timeout passed and it did not report",
             )
         };
-        let decided = on_end(&facts, shard.token, ending, &policy, now);
-        Ok(decided.ok().map(|transition| Reap {
-            key: shard.key,
-            token: shard.token,
-            transition,
-            failure: Failure {
+        let decided = on_end(&facts, shard.token, ending, code, &policy, now);
+        Ok(decided.ok().map(|transition| {
+            let mut failure = Failure {
                 code: code.to_owned(),
                 message: message.to_owned(),
-            },
-            only_if_session_over: overdue.session_over,
+            };
+            note_rule(&mut failure, &transition, &policy);
+            Reap {
+                key: shard.key,
+                token: shard.token,
+                transition,
+                failure,
+                only_if_session_over: overdue.session_over,
+            }
         }))
     }
 }

@@ -35,6 +35,7 @@ use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
+pub(crate) use report::note_rule;
 pub use values::{Beat, BeatAnswer, Hello, HelloAnswer, Plan, Report, ReportVerdict};
 
 /// Slots that one worker may offer.
@@ -140,7 +141,7 @@ impl Sessions {
             ending: Ending::Lost,
             digest: String::new(),
             failure: Some(Failure {
-                code: "worker_restarted".to_owned(),
+                code: "worker-restarted".to_owned(),
                 message: "the worker's process died while it ran".to_owned(),
             }),
             progress: None,

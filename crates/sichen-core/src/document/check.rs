@@ -6,12 +6,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    API_VERSION, BackoffSpec, BoundsSpec, Document, Duration, ItemsSpec, KeySpec, KeysSpec,
-    RangeSpec, RetrySpec, RunSpec, ShardsSpec, SizeSpec, Spec,
+    API_VERSION, BoundsSpec, Document, Duration, ItemsSpec, KeySpec, KeysSpec, RangeSpec, RunSpec,
+    ShardsSpec, SizeSpec, Spec,
 };
 use crate::layout::{self, Cut, Layout};
 use crate::name::{JobName, Name};
-use crate::retry;
 
 /// One thing that is wrong, where, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +21,10 @@ pub struct Problem {
     pub message: String,
 }
 
-struct Problems(Vec<Problem>);
+pub(super) struct Problems(pub(super) Vec<Problem>);
 
 impl Problems {
-    fn add(&mut self, path: &str, message: impl Into<String>) {
+    pub(super) fn add(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(Problem {
             path: path.to_owned(),
             message: message.into(),
@@ -38,7 +37,7 @@ impl Problems {
         }
     }
 
-    fn within(&mut self, path: &str, value: i64, low: i64, high: i64) {
+    pub(super) fn within(&mut self, path: &str, value: i64, low: i64, high: i64) {
         if value < low || value > high {
             self.add(path, format!("SC1002: {value} is outside {low} to {high}"));
         }
@@ -111,13 +110,7 @@ fn check_spec(spec: &Spec, p: &mut Problems) {
         );
     }
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
-    p.within(
-        "spec.retry.maxAttempts",
-        i64::from(spec.retry.max_attempts),
-        1,
-        1000,
-    );
-    check_backoff(&spec.retry, p);
+    super::retry::check(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);
     p.positive("spec.timeouts.run", spec.timeouts.run);
     p.positive("spec.timeouts.stall", spec.timeouts.stall);
@@ -130,21 +123,6 @@ fn check_spec(spec: &Spec, p: &mut Problems) {
     }
     if let Some(shards) = &spec.shards {
         check_shards(shards, p);
-    }
-}
-
-fn check_backoff(retry: &RetrySpec, p: &mut Problems) {
-    match &retry.backoff {
-        Some(BackoffSpec::Exponential(e) | BackoffSpec::FullJitter(e)) => {
-            if !(1.0..=100.0).contains(&e.factor) {
-                let message = format!("SC1002: {} is outside 1 to 100", e.factor);
-                p.add("spec.retry.backoff.factor", message);
-            }
-            if e.max < e.base {
-                p.add("spec.retry.backoff.max", "SC1009: is shorter than base");
-            }
-        }
-        Some(BackoffSpec::Fixed(_)) | None => {}
     }
 }
 
@@ -252,27 +230,5 @@ impl Document {
     /// As [`Name::new`].
     pub fn job_name(&self) -> Result<JobName, crate::name::Error> {
         JobName::new(&self.metadata.namespace, &self.metadata.name)
-    }
-
-    /// The retry policy.
-    #[must_use]
-    pub fn retry_policy(&self) -> retry::Policy {
-        let max_attempts = self.spec.retry.max_attempts;
-        let grown = |e: &super::ExponentialSpec, jitter| retry::Backoff::Exponential {
-            base: e.base.0,
-            factor: e.factor,
-            max: e.max.0,
-            jitter,
-        };
-        let backoff = match &self.spec.retry.backoff {
-            None => retry::Policy::default().backoff,
-            Some(BackoffSpec::Fixed(delay)) => retry::Backoff::Fixed { delay: delay.0 },
-            Some(BackoffSpec::Exponential(e)) => grown(e, false),
-            Some(BackoffSpec::FullJitter(e)) => grown(e, true),
-        };
-        retry::Policy {
-            max_attempts,
-            backoff,
-        }
     }
 }

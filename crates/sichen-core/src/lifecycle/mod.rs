@@ -328,7 +328,7 @@ const MOVES: &[Move] = &[
         "running",
         "attempt_ended",
         "succeeded",
-        "the holder reports success",
+        "the holder reports success, or an error that a retry rule ignores",
     ),
     mv(
         "shard",
@@ -349,7 +349,7 @@ const MOVES: &[Move] = &[
         "running",
         "attempt_ended",
         "failed",
-        "budget used up, or not retryable",
+        "budget used up, not retryable, or a retry rule says so",
     ),
     mv(
         "shard",

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{AttemptEnd, ShardState, StopCause};
 use crate::ids::{ShardKey, Token};
-use crate::retry;
+use crate::retry::{self, Action};
 
 /// What a decision about a shard depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub struct Transition {
     pub refund: bool,
     /// Whether the whole run must be stopped with [`StopCause::Fatal`].
     pub stops_run: bool,
+    /// The place of the job's retry rule that decided it, from 0, if one did.
+    pub rule: Option<usize>,
 }
 
 impl Transition {
@@ -86,6 +88,7 @@ impl Transition {
         ready_at: None,
         refund: false,
         stops_run: false,
+        rule: None,
     };
 
     /// The same, seen again in the transaction that commits it: a stop request may have come
@@ -137,8 +140,10 @@ pub enum Refused {
 
 /// Decides what the end of the attempt that held `token` does to the shard.
 ///
-/// A success is kept even when a stop was requested: the work is done, and the run then settles by
-/// what else happened. Everything else that ends after a stop request is `cancelled`.
+/// `code` is the error's, if it ended with one. A success is kept even when a stop was requested:
+/// the work is done, and the run then settles by what else happened. Everything else that ends
+/// after a stop request is `cancelled`. Otherwise the job's rules come first, and where none fits,
+/// what the handler said.
 ///
 /// # Errors
 /// [`Refused`] when the sender does not hold the running attempt.
@@ -146,60 +151,68 @@ pub fn on_end(
     shard: &Facts,
     token: Token,
     ending: Ending,
+    code: &str,
     policy: &retry::Policy,
     now: Timestamp,
 ) -> Result<Transition, Refused> {
     check_token(shard, token)?;
-    let end = ending.attempt_end();
     let plain = Transition {
         to: ShardState::Failed,
-        end,
-        ready_at: None,
-        refund: false,
-        stops_run: false,
+        end: ending.attempt_end(),
+        ..Transition::SUCCESS
     };
-    if ending == Ending::Succeeded {
-        return Ok(Transition {
+    let stopped = shard.stop.is_some() && !crate::zoo::is("retry-after-stop");
+    let by_itself = match ending {
+        Ending::Succeeded => return Ok(Transition::SUCCESS),
+        _ if stopped => {
+            return Ok(Transition {
+                to: ShardState::Cancelled,
+                ..plain
+            });
+        }
+        // Stopped without a request on record is a release: nobody asked for its end.
+        Ending::Cancelled | Ending::Released => {
+            return Ok(Transition {
+                to: ShardState::Scheduled,
+                ready_at: Some(now),
+                refund: true,
+                ..plain
+            });
+        }
+        Ending::FailedForGood => Action::FailShard,
+        Ending::FailedRun => Action::FailRun,
+        Ending::Failed | Ending::TimedOut | Ending::Lost => Action::Retry,
+    };
+    let rule = policy.rule(plain.end, code);
+    let action = rule.map_or(by_itself, |(_, rule)| rule.action);
+    let plain = Transition {
+        rule: rule.map(|(place, _)| place),
+        ..plain
+    };
+    Ok(match action {
+        Action::FailShard => plain,
+        // A plan step that found nothing to say leaves no shards to go on with.
+        Action::Ignore if shard.key.no.is_plan() => plain,
+        Action::Ignore => Transition {
             to: ShardState::Succeeded,
             ..plain
-        });
-    }
-    if shard.stop.is_some() && !crate::zoo::is("retry-after-stop") {
-        return Ok(Transition {
-            to: ShardState::Cancelled,
-            ..plain
-        });
-    }
-    Ok(match ending {
-        Ending::Succeeded | Ending::FailedForGood => plain,
-        Ending::FailedRun => Transition {
+        },
+        Action::FailRun => Transition {
             stops_run: true,
             ..plain
         },
-        Ending::Cancelled | Ending::Released => Transition {
-            // Stopped without a request on record is a release: nobody asked for its end.
-            to: ShardState::Scheduled,
-            ready_at: Some(now),
-            refund: true,
-            ..plain
-        },
-        Ending::Failed | Ending::TimedOut | Ending::Lost => {
-            if shard.used >= policy.max_attempts {
-                plain
-            } else {
+        Action::Retry if shard.used >= policy.max_attempts => plain,
+        Action::Retry => {
+            let ready_at = match rule.and_then(|(_, rule)| rule.delay) {
+                Some(delay) => now.checked_add(delay).unwrap_or(Timestamp::MAX),
                 // Losing a worker says nothing about the shard: it waits for no backoff.
-                let lost = ending == Ending::Lost;
-                let ready_at = if lost {
-                    now
-                } else {
-                    policy.ready_at(shard.key, shard.used, now)
-                };
-                let ready_at = Some(ready_at);
-                Transition {
-                    to: ShardState::Retry,
-                    ready_at,
-                    ..plain
-                }
+                None if ending == Ending::Lost => now,
+                None => policy.ready_at(shard.key, shard.used, now),
+            };
+            Transition {
+                to: ShardState::Retry,
+                ready_at: Some(ready_at),
+                ..plain
             }
         }
     })

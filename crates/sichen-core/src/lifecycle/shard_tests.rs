@@ -16,7 +16,7 @@ fn running(used: u32) -> Facts {
 fn check(shard: Facts, ending: Ending, to: ShardState) -> Transition {
     let policy = retry::Policy::default();
     let now = Timestamp::UNIX_EPOCH;
-    let t = on_end(&shard, Token(5), ending, &policy, now).expect("the holder is current");
+    let t = on_end(&shard, Token(5), ending, "", &policy, now).expect("the holder is current");
     assert_eq!(t.to, to, "{ending:?} of {shard:?}");
     assert!(
         crate::lifecycle::is_legal("shard", "running", "attempt_ended", to.word()),
@@ -75,7 +75,7 @@ fn nothing_is_retried_after_a_stop_request() {
 fn stale_token_is_refused() {
     let policy = retry::Policy::default();
     let now = Timestamp::UNIX_EPOCH;
-    let end = |shard: Facts, token| on_end(&shard, token, Ending::Succeeded, &policy, now);
+    let end = |shard: Facts, token| on_end(&shard, token, Ending::Succeeded, "", &policy, now);
     assert_eq!(
         end(running(1), Token(4)),
         Err(Refused::Stale {
@@ -115,4 +115,125 @@ fn a_token_jumps_above_a_lost_tail_after_a_restore() {
     assert_eq!(Token(7).next(0), Token(8));
     assert_eq!(Token(7).next(1), Token((1 << 32) + 1));
     assert_eq!(Token((1 << 32) + 1).next(1), Token((1 << 32) + 2));
+}
+
+fn rule(errors: &[&str], ends: &[AttemptEnd], action: Action) -> retry::Rule {
+    retry::Rule {
+        exits: Vec::new(),
+        errors: errors.iter().map(|e| (*e).to_owned()).collect(),
+        ends: ends.to_vec(),
+        action,
+        delay: None,
+    }
+}
+
+/// What rules make of an attempt: the state, the seconds to wait, whether the run stops, which rule.
+type Expect = (ShardState, Option<i64>, bool, Option<usize>);
+
+#[track_caller]
+fn decided(shard: Facts, ending: Ending, code: &str, expect: Expect) {
+    let policy = retry::Policy {
+        max_attempts: 3,
+        backoff: retry::Backoff::Fixed {
+            delay: jiff::SignedDuration::from_secs(10),
+        },
+        rules: vec![
+            rule(&["bad-input"], &[], Action::FailShard),
+            rule(&["no-money"], &[], Action::FailRun),
+            rule(&["nothing-new"], &[AttemptEnd::TimedOut], Action::Ignore),
+            retry::Rule {
+                delay: Some(jiff::SignedDuration::from_secs(90)),
+                ..rule(&["busy"], &[AttemptEnd::Lost], Action::Retry)
+            },
+            rule(&["again"], &[], Action::Retry),
+        ],
+    };
+    let now = Timestamp::UNIX_EPOCH;
+    let t = on_end(&shard, Token(5), ending, code, &policy, now).expect("the holder is current");
+    let wait = t.ready_at.map(|at| at.duration_since(now).as_secs());
+    let got = (t.to, wait, t.stops_run, t.rule);
+    assert_eq!(got, expect, "{ending:?} {code} of {shard:?}");
+    assert_eq!(t.end, ending.attempt_end(), "the record says what happened");
+}
+
+#[test]
+fn a_rule_comes_before_what_the_handler_said() {
+    use Ending::{Failed, FailedForGood, FailedRun, Lost, TimedOut};
+    use ShardState::{Retry, Succeeded};
+    let failed = ShardState::Failed;
+    let first = running(1);
+    decided(first, Failed, "bad-input", (failed, None, false, Some(0)));
+    decided(first, Failed, "no-money", (failed, None, true, Some(1)));
+    decided(
+        first,
+        Failed,
+        "nothing-new",
+        (Succeeded, None, false, Some(2)),
+    );
+    decided(
+        first,
+        TimedOut,
+        "stalled",
+        (Succeeded, None, false, Some(2)),
+    );
+    decided(first, Failed, "busy", (Retry, Some(90), false, Some(3)));
+    decided(
+        first,
+        Lost,
+        "session-over",
+        (Retry, Some(90), false, Some(3)),
+    );
+    decided(
+        first,
+        FailedForGood,
+        "again",
+        (Retry, Some(10), false, Some(4)),
+    );
+    decided(first, FailedRun, "again", (Retry, Some(10), false, Some(4)));
+    decided(
+        first,
+        FailedRun,
+        "bad-input",
+        (failed, None, false, Some(0)),
+    );
+    // None fits: the handler decides.
+    decided(first, Failed, "other", (Retry, Some(10), false, None));
+    decided(first, FailedForGood, "other", (failed, None, false, None));
+    decided(first, FailedRun, "other", (failed, None, true, None));
+}
+
+#[test]
+fn no_rule_gives_more_than_the_budget() {
+    let last = running(3);
+    let failed = |rule| (ShardState::Failed, None, false, rule);
+    decided(last, Ending::Failed, "again", failed(Some(4)));
+    decided(last, Ending::Lost, "", failed(Some(3)));
+    decided(last, Ending::Failed, "other", failed(None));
+    let ignored = (ShardState::Succeeded, None, false, Some(2));
+    decided(last, Ending::Failed, "nothing-new", ignored);
+}
+
+#[test]
+fn what_ends_without_a_fault_or_after_a_stop_asks_no_rule() {
+    let code = "nothing-new";
+    let back = (ShardState::Scheduled, Some(0), false, None);
+    decided(running(1), Ending::Released, code, back);
+    decided(running(1), Ending::Cancelled, code, back);
+    let stopped = Facts {
+        stop: Some(StopCause::Cancel),
+        ..running(1)
+    };
+    let cancelled = (ShardState::Cancelled, None, false, None);
+    decided(stopped, Ending::Failed, code, cancelled);
+    decided(stopped, Ending::Failed, "no-money", cancelled);
+}
+
+#[test]
+fn a_plan_step_is_never_ignored() {
+    let plan = Facts {
+        key: ShardKey::new(RunId(1), crate::ids::ShardNo::PLAN.0),
+        ..running(1)
+    };
+    let failed = (ShardState::Failed, None, false, Some(2));
+    decided(plan, Ending::Failed, "nothing-new", failed);
 }

@@ -14,6 +14,7 @@ use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
 use sichen_core::model::Failure;
 use sichen_core::port::{Error, Finish, FinishVerdict, ShardFacts};
+use sichen_core::retry::Policy;
 
 use super::{Plan, Report, ReportVerdict, Sessions};
 
@@ -135,14 +136,25 @@ impl Sessions {
         let policy = document
             .map(|document| document.retry_policy())
             .unwrap_or_default();
-        let decided = on_end(&facts, report.token, report.ending, &policy, now);
+        let code = report.failure.as_ref().map_or("", |f| f.code.as_str());
+        let decided = on_end(&facts, report.token, report.ending, code, &policy, now);
         let transition = decided.unwrap_or_else(|refusal| {
             if let Refused::Unknown { .. } = refusal {
                 tracing::error!(shard = %report.key, %refusal, "a worker holds a token that this store has not granted");
             }
             refused
         });
+        if let Some(failure) = &mut report.failure {
+            note_rule(failure, &transition, &policy);
+        }
         Ok(finish(report, transition, expand))
+    }
+}
+
+/// Writes on the failure which of the job's rules decided what became of it.
+pub(crate) fn note_rule(failure: &mut Failure, transition: &Transition, policy: &Policy) {
+    if let Some(remark) = transition.rule.and_then(|place| policy.remark(place)) {
+        failure.message.push_str(&format!(" ({remark})"));
     }
 }
 

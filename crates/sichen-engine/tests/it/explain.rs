@@ -111,7 +111,7 @@ fn backoff_stop_and_end_are_named() {
         let work = node.grants(session).pop().unwrap();
         let mut failed = report(work.shard.key, work.shard.token, Ending::Failed);
         failed.failure = Some(Failure {
-            code: "exit:1".to_owned(),
+            code: "exit-1".to_owned(),
             message: "no".to_owned(),
         });
         node.report(&cluster, failed);

@@ -10,6 +10,7 @@ mod explain;
 mod fixture;
 mod flow;
 mod players;
+mod retry;
 mod sharding;
 mod takeover;
 mod terms;

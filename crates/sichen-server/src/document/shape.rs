@@ -113,6 +113,7 @@ const LENGTHS: &[&str] = &[
     "fixed",
     "base",
     "max",
+    "delay",
 ];
 
 fn reworded(message: &str, path: &[Step]) -> String {
@@ -121,6 +122,9 @@ fn reworded(message: &str, path: &[Step]) -> String {
     }
     if message.ends_with("untagged enum KeySpec") {
         return "expected an integer, or an instant such as 2026-08-30T00:00:00Z".into();
+    }
+    if message.ends_with("untagged enum ExitCodesSpec") {
+        return "expected an exit code such as 3, or a range such as \"10-19\"".into();
     }
     let length = matches!(path.last(), Some(Step::Key(key)) if LENGTHS.contains(&key.as_str()));
     if length && message.contains(", expected text") {

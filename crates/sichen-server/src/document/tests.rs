@@ -82,7 +82,13 @@ fn every_alternative_of_the_document_is_read() {
   shards: {range: {keys: time, bounds: period, size: 1h}}
   parallelism: 4
   priority: -3
-  retry: {maxAttempts: 5, backoff: {fullJitter: {base: 1s, max: 1m, factor: 2}}}
+  retry:
+    maxAttempts: 5
+    backoff: {fullJitter: {base: 1s, max: 1m, factor: 2}}
+    rules:
+      - {exitCodes: [3, 10-19], errors: [bad-input, killed-by-signal-*], action: failShard}
+      - {ends: [lost, timedOut], action: retry, delay: 90s}
+      - {errors: [nothing-new], action: ignore}
   timeouts: {attempt: 30m, run: 2h, stall: 5m}
   overlap: allow
   catchUp: {policy: {all: 3}, startingDeadline: 1h}

@@ -179,7 +179,7 @@ fn failure(error: v1::AttemptError) -> Failure {
 fn unsaid(ending: Ending) -> Option<Failure> {
     let (code, message) = match ending {
         Ending::TimedOut => (
-            "attempt_timeout",
+            "attempt-timeout",
             "the attempt took longer than its timeout",
         ),
         Ending::Failed | Ending::FailedForGood | Ending::FailedRun => {

@@ -356,7 +356,8 @@ fn rejected(reject: v1::Reject) -> Option<Report> {
         .reason()
         .as_str_name()
         .trim_start_matches("REASON_")
-        .to_lowercase();
+        .to_lowercase()
+        .replace('_', "-");
     Some(Report {
         key,
         token: Token(reject.token),

@@ -434,7 +434,7 @@ pub struct Checkpoint {
 /// Why an attempt did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
-    /// A short code, such as `exit:1`, `panic`, `session_expired`.
+    /// A short code, such as `exit-1`, `panic`, `session-over`; retry rules go by it.
     pub code: String,
     /// For people.
     pub message: String,

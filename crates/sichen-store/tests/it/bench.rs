@@ -55,6 +55,7 @@ pub fn policy() -> Policy {
         backoff: Backoff::Fixed {
             delay: SignedDuration::from_secs(10),
         },
+        rules: Vec::new(),
     }
 }
 
@@ -336,7 +337,7 @@ impl Bench {
             digest: format!("{ending:?}"),
             progress: None,
             failure: (ending != Ending::Succeeded).then(|| Failure {
-                code: "exit:1".to_owned(),
+                code: "exit-1".to_owned(),
                 message: "it went wrong".to_owned(),
             }),
             expand: None,
@@ -405,5 +406,5 @@ pub fn decide(
         used: shard.used,
         stop,
     };
-    on_end(&facts, shard.token, ending, &policy(), now).ok()
+    on_end(&facts, shard.token, ending, "", &policy(), now).ok()
 }

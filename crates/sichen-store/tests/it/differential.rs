@@ -650,7 +650,7 @@ impl Pair {
                     digest: ["p", "q"][self.dice.roll(6) / 5].to_owned(),
                     progress: self.dice.once_in(2).then(|| self.progress()),
                     failure: failed.then(|| Failure {
-                        code: "exit:1".into(),
+                        code: "exit-1".into(),
                         message: "no".into(),
                     }),
                     expand,
