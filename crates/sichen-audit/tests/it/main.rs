@@ -1,0 +1,3 @@
+//! Claims about the second evaluator, from the outside.
+
+mod cases;
