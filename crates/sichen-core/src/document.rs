@@ -24,7 +24,7 @@ pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
 };
-pub use timing::Timing;
+pub use timing::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, ScheduleSpec, Timing};
 
 /// The only `apiVersion`.
 pub const API_VERSION: &str = "sichen/v1";
@@ -103,6 +103,13 @@ pub struct Spec {
     /// What happens to planned times that were missed.
     #[serde(default)]
     pub catch_up: CatchUpSpec,
+    /// Runs start up to this much after their planned time, each by its own fixed share; at most
+    /// 24 h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Duration>,
+    /// What a run's period reaches over.
+    #[serde(default, skip_serializing_if = "PeriodSpec::is_default")]
+    pub period: PeriodSpec,
     /// Whether a run whose done and expected counts differ fails.
     #[serde(default)]
     pub counts_must_match: bool,
@@ -110,18 +117,6 @@ pub struct Spec {
 
 fn default_zone() -> String {
     "UTC".to_owned()
-}
-
-/// One schedule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ScheduleSpec {
-    /// A cron expression in the default dialect (5 fields, or 6 with seconds first).
-    Cron(String),
-    /// A fixed rate from a fixed grid.
-    Every(Duration),
-    /// Once, at an RFC 3339 instant.
-    At(String),
 }
 
 /// What a shard's attempt starts.
@@ -275,51 +270,4 @@ pub struct TimeoutsSpec {
     /// Between two signs of progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Duration>,
-}
-
-/// What happens when a planned time comes while a run of the job is active.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum OverlapSpec {
-    /// Both run.
-    Allow,
-    /// The new one is skipped and says which run blocked it.
-    #[default]
-    Forbid,
-}
-
-/// What happens to planned times that were missed while down.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct CatchUpSpec {
-    /// Which of them run; the latest if left out.
-    #[serde(default)]
-    pub policy: CatchUpPolicySpec,
-    /// Only those not older than this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starting_deadline: Option<Duration>,
-}
-
-impl Default for CatchUpSpec {
-    fn default() -> Self {
-        Self {
-            policy: CatchUpPolicySpec::Latest,
-            starting_deadline: None,
-        }
-    }
-}
-
-/// Which missed times run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum CatchUpPolicySpec {
-    /// None.
-    None,
-    /// The latest.
-    #[default]
-    Latest,
-    /// All, at most this many.
-    All(u32),
-    /// One run that stands for all of them.
-    Coalesce,
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::document::{Document, OverlapSpec, Request, Timing, new_run};
+use sichen_core::document::{Document, OverlapSpec, Problem, Request, Timing, new_run};
 use sichen_core::ids::{Occasion, RunId};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Period};
@@ -144,9 +144,14 @@ impl Trigger {
             Err(Error::Corrupt(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Ok(timing) = document.timing(job.uid) else {
+        let (timing, problems) = document.sound_timing(job.uid);
+        if !timing.has_schedules() {
             return Ok(None);
-        };
+        }
+        // Refused at save, so the zone database has changed since: the other schedules go on.
+        for Problem { path, message } in problems {
+            tracing::error!(job = %job.name, path, "SC4011: this schedule is passed over: {message}");
+        }
         let plan = timing.due(job.high_water, now, false);
         let blocker = match timing.overlap {
             OverlapSpec::Forbid if job.active_runs > 0 && !plan.runs.is_empty() => {

@@ -76,19 +76,7 @@ pub fn check(doc: &Document) -> Vec<Problem> {
 }
 
 fn check_spec(spec: &Spec, p: &mut Problems) {
-    let zone = crate::schedule::zone_by_name(&spec.time_zone);
-    if let Err(error) = &zone {
-        p.add("spec.timeZone", error.to_string());
-    }
-    // Under a zone that does not exist the rules are still read, so that all is told at once.
-    let zone = zone.map_or("UTC", |_| &spec.time_zone);
-    if let Err(problems) = super::timing::schedules(&spec.schedules, zone, 0) {
-        p.0.extend(problems);
-    }
-    if let super::CatchUpPolicySpec::All(n) = spec.catch_up.policy {
-        let most = i64::from(crate::schedule::MAX_LIMIT);
-        p.within("spec.catchUp.policy.all", i64::from(n), 1, most);
-    }
+    p.0.extend(super::timing::check(spec));
     p.name("spec.pool", &spec.pool);
     match &spec.run {
         RunSpec::Handler(name) => p.name("spec.run.handler", name),

@@ -1,16 +1,29 @@
 //! A document's schedules and policies, ready to decide with.
 //!
+//! # Invariant
+//! What is due comes from [`Timing::due`] alone, and that from [`crate::schedule::due`]: the
+//! trigger, an edit, a pause and a preview answer alike.
+//!
 //! # Not here
-//! What is due ([`crate::schedule::due`]); writing it.
+//! Writing what was decided (the trigger duty).
+
+mod read;
+mod spec;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::check::Problem;
-use super::{CatchUpPolicySpec, Document, OverlapSpec, ScheduleSpec};
+use super::{Document, Spec};
 use crate::ids::JobUid;
 use crate::model::Period;
-use crate::schedule::cron::Dialect;
-use crate::schedule::{CatchUp, DueInput, DuePlan, Schedule, due, hash_of_key};
+use crate::schedule::{
+    CatchUp, DueInput, DuePlan, MAX_JITTER, PeriodRule, Schedule, due, hash_of_key,
+};
+
+pub use spec::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, ScheduleSpec};
+
+/// Schedules of one job; a document with more is refused.
+pub const MAX_SCHEDULES: usize = 100;
 
 /// When a job is to run, and what becomes of what was missed.
 #[derive(Clone, Debug)]
@@ -18,6 +31,8 @@ pub struct Timing {
     schedules: Vec<Schedule>,
     catch_up: CatchUp,
     window: Option<SignedDuration>,
+    jitter: SignedDuration,
+    period: PeriodRule,
     seed: u64,
     /// What happens when an instant comes while a run is active.
     pub overlap: OverlapSpec,
@@ -27,12 +42,19 @@ impl Timing {
     /// Decides everything in `(high_water, now]`, or as much as the limit of one decision allows.
     #[must_use]
     pub fn due(&self, high_water: Timestamp, now: Timestamp, paused: bool) -> DuePlan {
+        let mut input = self.input(high_water, now);
+        input.paused = paused;
+        due(&input)
+    }
+
+    fn input(&self, high_water: Timestamp, now: Timestamp) -> DueInput<'_> {
         let mut input = DueInput::new(&self.schedules, high_water, now);
         input.catch_up = self.catch_up;
         input.window = self.window;
+        input.jitter = self.jitter;
         input.jitter_seed = self.seed;
-        input.paused = paused;
-        due(&input)
+        input.period = self.period;
+        input
     }
 
     /// The next planned instant after `after`.
@@ -51,7 +73,7 @@ impl Timing {
     #[must_use]
     pub fn period_of(&self, at: Timestamp) -> Option<Period> {
         let before = at.checked_sub(SignedDuration::from_micros(1)).ok()?;
-        let mut input = DueInput::new(&self.schedules, before, at);
+        let mut input = self.input(before, at);
         input.catch_up = CatchUp::All(1);
         let run = due(&input).runs.into_iter().find(|run| run.planned == at)?;
         Some(Period {
@@ -67,72 +89,75 @@ impl Document {
     /// # Errors
     /// Every schedule that can't be read, with its path.
     pub fn timing(&self, job: JobUid) -> Result<Timing, Vec<Problem>> {
+        let (timing, problems) = self.sound_timing(job);
+        if problems.is_empty() {
+            Ok(timing)
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// The timing of those schedules that can be read, and what is wrong with the others: a zone
+    /// that is gone from the database stops its own schedule alone.
+    #[must_use]
+    pub fn sound_timing(&self, job: JobUid) -> (Timing, Vec<Problem>) {
         let seed = hash_of_key(&job.to_string());
-        let schedules = schedules(&self.spec.schedules, &self.spec.time_zone, seed)?;
-        let catch_up = match self.spec.catch_up.policy {
+        let spec = &self.spec;
+        let (schedules, problems) = read::schedules(spec, seed);
+        let catch_up = match spec.catch_up.policy {
             CatchUpPolicySpec::None => CatchUp::None,
             CatchUpPolicySpec::Latest => CatchUp::Latest,
             CatchUpPolicySpec::All(n) => CatchUp::All(n),
             CatchUpPolicySpec::Coalesce => CatchUp::Coalesce,
         };
-        let window = self.spec.catch_up.starting_deadline.map(|d| d.0);
-        Ok(Timing {
+        let timing = Timing {
             schedules,
             catch_up,
-            window,
+            window: spec.catch_up.starting_deadline.map(|d| d.0),
+            jitter: spec.jitter.map_or(SignedDuration::ZERO, |d| d.0),
+            period: match spec.period {
+                PeriodSpec::Elapsed => PeriodRule::Elapsed,
+                PeriodSpec::CivilDay => PeriodRule::CivilDay,
+            },
             seed,
-            overlap: self.spec.overlap,
-        })
+            overlap: spec.overlap,
+        };
+        (timing, problems)
     }
 }
 
-/// Reads every schedule, in one zone.
-pub(super) fn schedules(
-    specs: &[ScheduleSpec],
-    zone: &str,
-    seed: u64,
-) -> Result<Vec<Schedule>, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let mut schedules = Vec::new();
-    for (i, schedule) in specs.iter().enumerate() {
-        match read(schedule, zone, seed) {
-            Ok(schedule) => schedules.push(schedule),
-            Err((field, message)) => {
-                let path = format!("spec.schedules[{i}].{field}");
-                problems.push(Problem { path, message });
-            }
-        }
+/// What is wrong with the part of a document that says when the job runs.
+pub(super) fn check(spec: &Spec) -> Vec<Problem> {
+    let (_, mut problems) = read::schedules(spec, 0);
+    let mut add = |path: &str, message: String| {
+        let path = path.to_owned();
+        problems.push(Problem { path, message });
+    };
+    if let CatchUpPolicySpec::All(n) = spec.catch_up.policy
+        && !(1..=crate::schedule::MAX_LIMIT).contains(&n)
+    {
+        let most = crate::schedule::MAX_LIMIT;
+        add(
+            "spec.catchUp.policy.all",
+            format!("SC1002: {n} is outside 1 to {most}"),
+        );
     }
-    if problems.is_empty() {
-        Ok(schedules)
-    } else {
-        Err(problems)
+    if spec.schedules.len() > MAX_SCHEDULES {
+        let given = spec.schedules.len();
+        let message =
+            format!("SC1002: {given} schedules are too many, the limit is {MAX_SCHEDULES}");
+        add("spec.schedules", message);
     }
+    if let Some(jitter) = spec.jitter
+        && jitter.0 > MAX_JITTER
+    {
+        add(
+            "spec.jitter",
+            format!("SC1019: {jitter} is longer than {MAX_JITTER:#}"),
+        );
+    }
+    problems
 }
 
-fn read(spec: &ScheduleSpec, zone: &str, seed: u64) -> Result<Schedule, (&'static str, String)> {
-    // A fixed rate keeps to one grid for ever, whoever computes it: the one that starts in 1970.
-    let anchor = Timestamp::UNIX_EPOCH;
-    match spec {
-        ScheduleSpec::Cron(text) => {
-            let dialect = Dialect::of(text);
-            Schedule::cron(text, dialect, zone, Some(seed), anchor)
-                .map_err(|e| ("cron", e.to_string()))
-        }
-        ScheduleSpec::Every(period) => {
-            let every = Schedule::every(period.0, anchor).and_then(|s| s.shown_in(zone));
-            every.map_err(|e| ("every", e.to_string()))
-        }
-        ScheduleSpec::At(text) => {
-            let at: Timestamp = text.parse().map_err(|_| {
-                let message = format!(
-                    "SC1014: {text:?} is no instant; write it like 2026-08-30T00:00:00+08:00"
-                );
-                ("at", message)
-            })?;
-            Schedule::at(at)
-                .shown_in(zone)
-                .map_err(|e| ("at", e.to_string()))
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,9 @@ pub const ON_TIME: SignedDuration = SignedDuration::from_secs(15);
 /// The most runs one decision makes.
 pub const MAX_LIMIT: u32 = 10_000;
 
+/// The most that a run may start after its planned instant.
+pub const MAX_JITTER: SignedDuration = SignedDuration::from_hours(24);
+
 /// Clock changes recorded for one schedule in one decision: a century of them.
 const MAX_GAPS: usize = 200;
 

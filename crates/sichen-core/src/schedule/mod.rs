@@ -19,7 +19,8 @@ mod union;
 mod zone;
 
 pub use due::{
-    CatchUp, DueInput, DuePlan, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason, Skip, due,
+    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason,
+    Skip, due,
 };
 pub use rule::{Error, MAX_PERIOD, Rule, Schedule, zone_by_name};
 

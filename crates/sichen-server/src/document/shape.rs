@@ -106,6 +106,8 @@ fn hint(name: &str, expected: &'static [&'static str]) -> String {
 /// Fields that take a length of time.
 const LENGTHS: &[&str] = &[
     "every",
+    "phase",
+    "jitter",
     "attempt",
     "run",
     "stall",

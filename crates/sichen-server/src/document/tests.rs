@@ -140,7 +140,11 @@ spec:
             ("4:3", "metadata.nam", "SC1031|did you mean `name`"),
             ("5:15", "metadata.labels.a", "SC1033|quotes: \"1\""),
             ("7:3", "spec.timezone", "SC1031|did you mean `timeZone`"),
-            ("9:7", "spec.schedules[0]", "SC1034|did you mean `cron`"),
+            (
+                "9:7",
+                "spec.schedules[0].corn",
+                "SC1031|did you mean `cron`",
+            ),
             (
                 "10:14",
                 "spec.schedules[1].every",

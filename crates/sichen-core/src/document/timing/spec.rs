@@ -1,0 +1,103 @@
+//! When a job runs, as a user writes it.
+//!
+//! A schedule is one of `cron`, `every` and `at`, with what goes beside it. What does not go
+//! together is refused by [`super::read`], not by the shape, so that the message can say why.
+//!
+//! # Not here
+//! What it means ([`super::read`], [`crate::schedule`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Duration;
+use crate::schedule::cron::{Dialect, Fold, Gap};
+
+/// One schedule: exactly one of `cron`, `every`, `at`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ScheduleSpec {
+    /// A cron expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// A fixed rate from a fixed grid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
+    /// Once, at an RFC 3339 instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The rules that `cron` is read by; by the number of its fields if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<Dialect>,
+    /// What a fixed time does that a clock change leaves out; the dialect's habit if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+    /// What a fixed time does that a clock change repeats; the dialect's habit if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
+    /// How far the grid of `every` (or `@every`) is moved from 1970-01-01T00:00:00Z.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Duration>,
+    /// IANA zone of this schedule; the job's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// The first instant that may be planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The first instant that may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// What happens when a planned time comes while a run of the job is active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OverlapSpec {
+    /// Both run.
+    Allow,
+    /// The new one is skipped and says which run blocked it.
+    #[default]
+    Forbid,
+}
+
+/// What a run's period reaches over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeriodSpec {
+    /// From the planned instant before to this one.
+    #[default]
+    Elapsed,
+    /// Whole days of the schedule's zone, up to the planned day, which is left out.
+    CivilDay,
+}
+
+impl PeriodSpec {
+    pub(in crate::document) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What happens to planned times that were missed while down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CatchUpSpec {
+    /// Which of them run; the latest if left out.
+    #[serde(default)]
+    pub policy: CatchUpPolicySpec,
+    /// Only those not older than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting_deadline: Option<Duration>,
+}
+
+/// Which missed times run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CatchUpPolicySpec {
+    /// None.
+    None,
+    /// The latest.
+    #[default]
+    Latest,
+    /// All, at most this many.
+    All(u32),
+    /// One run that stands for all of them.
+    Coalesce,
+}
