@@ -67,7 +67,7 @@ fn what_keeps_ready_shards_waiting_is_named_by_the_first_filter() {
     check(&node, run, "dispatching", "a worker is free");
     node.dispatch(&cluster);
     let reasons = why(&node, run);
-    assert_eq!(reasons[0], ("running", "1 shards run: 1 on w1".to_owned()));
+    assert_eq!(reasons[0], ("running", "1 shard runs: 1 on w1".to_owned()));
     assert_eq!(reasons[1].0, "no_slot");
     node.worker(&cluster, "w2", 5);
     node.dispatch(&cluster);
@@ -138,7 +138,7 @@ fn backoff_stop_and_end_are_named() {
     node.dispatch(&cluster);
     let control = Control::new(node.engine.context.clone());
     block_on(control.cancel("user test", second)).unwrap();
-    check(&node, second, "stopping", "1 shards run still");
+    check(&node, second, "stopping", "1 shard runs still");
 }
 
 #[test]
