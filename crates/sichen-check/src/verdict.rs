@@ -8,10 +8,10 @@ use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::Token;
 
 macro_rules! numbered {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The promises, by their number in the reliability reference.
+    ($($name:ident: $promise:literal,)*) => {
+        /// The promises, by their number (docs/verify.md).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Invariant { $($(#[$doc])* $name,)* }
+        pub enum Invariant { $(#[doc = $promise] $name,)* }
 
         impl Invariant {
             /// Every invariant this checker judges.
@@ -22,48 +22,35 @@ macro_rules! numbered {
             pub fn id(self) -> &'static str {
                 match self { $(Invariant::$name => stringify!($name),)* }
             }
+
+            /// What is promised, in plain words.
+            #[must_use]
+            pub fn promise(self) -> &'static str {
+                match self { $(Invariant::$name => $promise,)* }
+            }
         }
     };
 }
 
 numbered! {
-    /// One run for each job, planned instant and rerun number.
-    I1,
-    /// Every planned instant has a run or a recorded decision, never both.
-    I2,
-    /// No planned run at an instant the schedule does not have.
-    I3,
-    /// A job's high-water marks form a chain that only rises.
-    I5,
-    /// A duty's terms rise, and each has one owner.
-    I10,
-    /// Nothing is written under an older term.
-    I11,
-    /// Attempts count 1, 2, 3, …, and their tokens rise.
-    I13,
-    /// An attempt starts only after the one before has ended.
-    I14,
-    /// Nothing is accepted with another token than the current one; ending an attempt from
-    /// outside raises it.
-    I15,
-    /// An attempt has one result.
-    I16,
-    /// Checkpoints move forward.
-    I24,
-    /// An attempt starts from the newest accepted checkpoint.
-    I25,
-    /// A closed run's state follows from its shards, and all of them are closed.
-    I27,
-    /// What was acknowledged is in the log.
-    I44,
-    /// Only moves of the move table.
-    I45,
-    /// Folding the log gives the rows.
-    I46,
-    /// A job's count of active runs is the number of its open runs.
-    I47,
-    /// An entity's time does not go back.
-    I48,
+    I1: "one run for each occasion: a planned time with its rerun number, or a key",
+    I2: "every planned time has a run or a recorded reason, never both",
+    I3: "no run at a time that the schedule does not have",
+    I5: "a job's decided time only moves forward, without gaps",
+    I10: "a duty has one owner at a time",
+    I11: "a server that lost a duty writes nothing more under it",
+    I13: "attempts count 1, 2, 3, and each has a higher token",
+    I14: "an attempt starts only after the one before has ended",
+    I15: "nothing is accepted from an attempt whose token is not the current one",
+    I16: "an attempt has one result",
+    I24: "checkpoints only move forward",
+    I25: "an attempt starts from the newest checkpoint that was accepted",
+    I27: "a run's outcome follows from its shards, and all of them have ended",
+    I44: "what was acknowledged is in the log",
+    I45: "nothing changes but as the table of states allows",
+    I46: "the log, read from its beginning, gives exactly the rows",
+    I47: "a job's count of open runs is the number of its open runs",
+    I48: "time does not go back",
 }
 
 impl fmt::Display for Invariant {

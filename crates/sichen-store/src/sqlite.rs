@@ -32,6 +32,7 @@ mod engine;
 mod history;
 mod jobs;
 mod leases;
+mod look;
 mod migrate;
 mod row;
 mod runs;
@@ -85,6 +86,15 @@ impl SqliteStore {
         Ok(Self {
             engine: Engine::on_disk(dir, clock)?,
         })
+    }
+
+    /// The whole content of the store in `dir`, which no server has now. Nothing is written there.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is none, a server has the directory, or it is of another
+    /// version; [`Error::Corrupt`] if the database can't be read.
+    pub fn look(dir: &Path, clock: &dyn Clock) -> std::result::Result<Dump, Error> {
+        look::dump(dir, clock)
     }
 
     /// An empty store that lives as long as the value: for tests and simulation. Calls are carried

@@ -98,7 +98,7 @@ impl StoreAt {
         matches!(self, StoreAt::Directory(_))
     }
 
-    /// Its whole content.
+    /// Its whole content. Nothing is written to a directory.
     pub async fn dump(&self) -> Result<Dump, Failure> {
         let dump = match self {
             StoreAt::Directory(path) if !path.is_dir() => {
@@ -106,9 +106,13 @@ impl StoreAt {
                 return Err(Failure::usage(text));
             }
             StoreAt::Directory(path) => {
-                let store = SqliteStore::open(path, Arc::new(SystemClock))
-                    .map_err(|e| Failure::new(Exit::Unavailable, e.to_string()))?;
-                store.dump().await
+                let path = path.clone();
+                // It reads files: not on a thread that others wait for.
+                let looked =
+                    tokio::task::spawn_blocking(move || SqliteStore::look(&path, &SystemClock));
+                looked
+                    .await
+                    .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
             }
             StoreAt::Postgres(url) => self.postgres(url).await?.dump().await,
         };

@@ -276,10 +276,14 @@ impl Checker {
 
     fn judge_acks(&mut self) {
         if self.acks.is_empty() {
-            self.unknown
-                .insert(Invariant::I44, "no acknowledgements were given".into());
-            self.unknown
-                .insert(Invariant::I25, "no starts were given".into());
+            self.unknown.insert(
+                Invariant::I44,
+                "it takes what clients and workers were told".into(),
+            );
+            self.unknown.insert(
+                Invariant::I25,
+                "it takes what workers started from; what was granted is judged".into(),
+            );
         }
         for ack in std::mem::take(&mut self.acks) {
             self.saw(Sight::Acknowledged);

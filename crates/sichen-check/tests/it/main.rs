@@ -2,4 +2,5 @@
 
 mod faults;
 mod history;
+mod page;
 mod verdicts;

@@ -27,6 +27,9 @@ const NETWORK: &[(i64, &str)] = &[
 ];
 const FUSE: i64 = 0x6573_5546;
 
+/// The database's file.
+pub(super) const DATABASE: &str = "sichen.db";
+
 /// The right to a data directory, kept until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct DataDirectory {
@@ -76,7 +79,31 @@ impl DataDirectory {
     }
 
     pub fn database(&self) -> PathBuf {
-        self.path.join("sichen.db")
+        self.path.join(DATABASE)
+    }
+}
+
+/// Keeps servers away from `path` while its value lives, without writing there. Where no server
+/// ever was there is nothing to hold.
+pub(super) fn hold(path: &Path) -> Result<Option<File>, Error> {
+    let failed = |e: std::io::Error| {
+        Error::Unavailable(format!(
+            "the lock of data directory {} can't be looked at: {e}",
+            path.display()
+        ))
+    };
+    let lock = match File::open(path.join("lock")) {
+        Ok(lock) => lock,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(Error::Unavailable(format!(
+            "a server is running on data directory {}; ask that server instead, or stop it",
+            path.display()
+        ))),
+        Err(TryLockError::Error(e)) => Err(failed(e)),
     }
 }
 

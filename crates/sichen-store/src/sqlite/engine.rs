@@ -304,7 +304,7 @@ fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>
         .map_err(|e| Error::Unavailable(format!("can't start thread {name}: {e}")))
 }
 
-fn check_version() -> Result<()> {
+pub(super) fn check_version() -> Result<()> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(Error::Unavailable(format!(
             "SQLite {} can corrupt its write-ahead log; at least 3.51.3 is needed",

@@ -61,6 +61,30 @@ fn migrate_to(conn: &mut Connection, known: &[(u32, &str, &str)]) -> Result<(), 
     tx.commit().map_err(fault)
 }
 
+/// Whether a database that is only read has the present schema.
+///
+/// # Errors
+/// [`Error::Unavailable`] if it is of another version.
+pub(super) fn check(conn: &Connection) -> Result<(), Error> {
+    let applied: u32 = conn
+        .query_row("select coalesce(max(no), 0) from migration", [], |row| {
+            row.get(0)
+        })
+        .map_err(fault)?;
+    let newest = MIGRATIONS.last().map_or(0, |(no, ..)| *no);
+    if applied == newest {
+        return Ok(());
+    }
+    let what = if applied > newest {
+        "use that newer version"
+    } else {
+        "let this version's server open it once, which brings it up to date"
+    };
+    Err(Error::Unavailable(format!(
+        "the database has migration {applied}, this version reads {newest}; {what}"
+    )))
+}
+
 /// FNV-1a of the text without its line ends' kind: enough to notice an edit.
 fn checksum(text: &str) -> String {
     let hash = text

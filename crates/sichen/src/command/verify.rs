@@ -23,7 +23,7 @@ use crate::store_at::StoreAt;
 /// accepted, every outcome explained.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// Check the data directory of a server that is stopped: the events and every row.
+    /// Check the data directory of a server that is stopped, without writing to it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "store"])]
     data: Option<PathBuf>,
     /// Check a database itself, by its URL.
@@ -65,6 +65,7 @@ struct View {
 #[derive(Debug, Serialize)]
 struct ViolationView {
     invariant: &'static str,
+    promise: &'static str,
     entity: String,
     message: String,
     witness: Vec<String>,
@@ -73,6 +74,7 @@ struct ViolationView {
 #[derive(Debug, Serialize)]
 struct UndecidedView {
     invariant: &'static str,
+    promise: &'static str,
     reason: String,
 }
 
@@ -168,12 +170,14 @@ fn view(verdict: &Verdict) -> View {
     };
     let violations = verdict.violations.iter().map(|v| ViolationView {
         invariant: v.invariant.id(),
+        promise: v.invariant.promise(),
         entity: v.entity.to_string(),
         message: v.message.clone(),
         witness: v.witness.iter().map(ToString::to_string).collect(),
     });
     let undecided = verdict.unknown.iter().map(|u| UndecidedView {
         invariant: u.invariant.id(),
+        promise: u.invariant.promise(),
         reason: u.reason.clone(),
     });
     let seen = verdict.counts.iter();
@@ -188,31 +192,42 @@ fn view(verdict: &Verdict) -> View {
 
 fn text(view: &View) -> String {
     let seen = |name: &str| view.seen.get(name).copied().unwrap_or(0);
+    let counted = |name: &str, one: &str| output::count(seen(name), one);
     let mut text = match view.outcome {
-        "ok" => "The history is accepted: no promise is broken.\n".to_owned(),
+        "ok" => "ACCEPTED: this history breaks no promise.\n".to_owned(),
         "violated" => format!(
-            "The history is REFUSED: {} broken promises.\n",
-            view.violation_count
+            "REFUSED: this history breaks {}.\n",
+            output::count(view.violation_count, "promise")
         ),
-        _ => "The history is UNDECIDED: too little was seen.\n".to_owned(),
+        _ => "UNDECIDED: there is too little to judge.\n".to_owned(),
     };
     text.push_str(&format!(
-        "  {} events, {} rows compared with them\n  {} runs settled, {} attempts, {} takeovers, {} reports refused\n",
-        output::grouped(seen("Event")),
-        output::grouped(seen("Row")),
-        output::grouped(seen("RunSettled")),
-        output::grouped(seen("Granted")),
-        output::grouped(seen("Takeover")),
-        output::grouped(seen("Refused")),
+        "  seen: {}, {} compared with them, {} settled, {},\n        {}, {}\n",
+        counted("Event", "event"),
+        counted("Row", "row"),
+        counted("RunSettled", "run"),
+        counted("Granted", "attempt"),
+        counted("Takeover", "takeover"),
+        counted("Refused", "refused report"),
     ));
     for v in &view.violations {
-        text.push_str(&format!("{} {}: {}\n", v.invariant, v.entity, v.message));
+        text.push_str(&format!(
+            "\n{} is broken by {}: {}\n  {}\n",
+            v.invariant, v.entity, v.promise, v.message
+        ));
         for step in &v.witness {
             text.push_str(&format!("    {step}\n"));
         }
     }
-    for u in &view.undecided {
-        text.push_str(&format!("  undecided {}: {}\n", u.invariant, u.reason));
+    let more = view.violation_count - view.violations.len() as u64;
+    if more > 0 {
+        text.push_str(&format!("… and {more} more\n"));
     }
-    text
+    for u in &view.undecided {
+        text.push_str(&format!(
+            "  not judged: {}, {} ({})\n",
+            u.invariant, u.promise, u.reason
+        ));
+    }
+    text + "docs/verify.md says what each promise is and how it is judged.\n"
 }

@@ -4,5 +4,6 @@ mod child;
 mod crash;
 mod disk;
 mod full;
+mod look;
 mod schema;
 mod volume;
