@@ -148,7 +148,7 @@ pub trait Store: Send + Sync + 'static {
         fences: Vec<Fence>,
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>>;
-    /// Decisions of a job whose `to` is not before `from`, oldest first.
+    /// Decisions of a job whose `to` is not before `from`, those that end first before others.
     fn list_decisions(&self, job: JobUid, from: Timestamp, limit: u32)
     -> Answer<'_, Vec<Decision>>;
 

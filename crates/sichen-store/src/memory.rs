@@ -176,7 +176,7 @@ impl Store for MemoryStore {
                 .iter()
                 .filter(|(uid, d)| *uid == job && d.to >= from);
             let mut decisions: Vec<Decision> = of_job.map(|(_, d)| d.clone()).collect();
-            decisions.sort_by_key(|d| (d.from, d.to));
+            decisions.sort_by_key(|d| (d.to, d.from));
             decisions.truncate(limit as usize);
             decisions
         })

@@ -453,10 +453,7 @@ impl Store for PostgresStore {
         read!(self, [], |read| read.session(session).await)
     }
     fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
-        read!(self, [], |read| {
-            let rows = read.all(sql::LIST_LEASES, [int(session.0)], |row| row.shard());
-            Ok(rows.await?.into_iter().map(|row| row.shard).collect())
-        })
+        read!(self, [], |read| sessions::leases(read, session).await)
     }
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
         read!(self, [keys], |read| shards::get(read, &keys).await)

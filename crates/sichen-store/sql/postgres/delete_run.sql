@@ -1,2 +1,2 @@
 -- delete_run: remove a closed run's row (its shards are gone already).
-delete from run where id = $1 and ended_at is not null
+delete from run where id = $1 and not live

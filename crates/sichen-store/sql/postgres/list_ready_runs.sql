@@ -1,5 +1,16 @@
 -- list_ready_runs: open runs of pool $1 after ($2, $3) in (rank, id) with a shard that is ready at $4.
-select r.* from run r
-where pool = $1 and live and ended_at is null and stop_cause is null and (rank, id) > ($2, $3)
-  and exists (select 1 from shard s where s.run_id = r.id and s.live and s.state in ('scheduled', 'retry') and s.ready_at <= $4)
-order by rank, id limit $5
+-- Steps from run to run over the shards that wait: runs whose shards are all held cost nothing. A run
+-- that is being stopped has no waiting shards. (SQLite walks its open runs.)
+with recursive head (rank, id, n) as (
+  (select rank, run_id, 1 from shard
+   where pool = $1 and live and session_id is null and (rank, run_id) > ($2, $3) and ready_at <= $4
+   order by rank, run_id limit 1)
+  union all
+  select next.rank, next.run_id, head.n + 1 from head, lateral (
+    select rank, run_id from shard
+    where pool = $1 and live and session_id is null and (rank, run_id) > (head.rank, head.id) and ready_at <= $4
+    order by rank, run_id limit 1) next
+  where head.n < $5
+)
+select r.* from head join run r on r.id = head.id
+where r.ended_at is null and r.stop_cause is null order by r.rank, r.id

@@ -1,3 +1,2 @@
 -- list_sessions: sessions of all pools that are not ended.
--- scans: session
 select session.* from session where ended_at is null order by id

@@ -2,4 +2,4 @@
 update run set state = 'running', round = round + 1, ver = ver + 1, stop_cause = null, stopped_at = null,
   deadline = null, ended_at = null, reason = '', open = open + $3 + $4, failed = failed - $3,
   cancelled = cancelled - $4
-where id = $1 and state = $2 and state in ('failed', 'partial')
+where id = $1 and coalesce(state = $2 and state in ('failed', 'partial'), false)

@@ -1,4 +1,5 @@
--- start_run: the first shard of each of these runs was granted.
+-- start_run: the first shard of each of these runs was granted. The guard is hidden from the choice of an
+-- index: one over states would be walked for each of them.
 update run r set state = 'running', started_at = i.started_at, ver = r.ver + 1
 from unnest($1::bigint[], $2::bigint[]) i (id, started_at)
-where r.id = i.id and r.state = 'scheduled'
+where r.id = i.id and coalesce(r.state = 'scheduled', false)

@@ -1,3 +1,3 @@
--- stop_waiting_shards: cancel the shards of a run that wait for a grant.
+-- stop_waiting_shards: cancel the shards of run $1 (of pool $3 and rank $4) that wait for a grant.
 update shard set state = 'cancelled', ended_at = $2, ver = ver + 1
-where run_id = $1 and live and state in ('scheduled', 'retry')
+where pool = $3 and rank = $4 and run_id = $1 and live and session_id is null and state in ('scheduled', 'retry')

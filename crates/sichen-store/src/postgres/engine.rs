@@ -303,7 +303,8 @@ fn settings(options: &Options) -> String {
         "set statement_timeout = {}; set lock_timeout = {}; \
          set idle_in_transaction_session_timeout = {}; \
          set plan_cache_mode = force_generic_plan; set jit = off; set enable_seqscan = off; \
-         set enable_hashjoin = off; set enable_mergejoin = off; set timezone = 'UTC'",
+         set enable_hashjoin = off; set enable_mergejoin = off; \
+         set max_parallel_workers_per_gather = 0; set timezone = 'UTC'",
         options.statement_timeout.as_millis(),
         options.lock_timeout.as_millis(),
         options.idle_timeout.as_millis(),

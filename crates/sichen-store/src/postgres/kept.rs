@@ -16,7 +16,7 @@ use futures_util::future::try_join_all;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
-use sichen_core::name::JobName;
+use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
 
 use super::row::{DutyRow, JobRow, ShardRow, int};
@@ -226,12 +226,14 @@ impl Tx {
     }
 
     /// How many shards a locked session holds.
-    pub async fn held(&self, id: SessionId) -> Result<u32> {
+    pub async fn held(&self, id: SessionId, pool: &Name) -> Result<u32> {
         let kept = self.kept(|kept| kept.held.get(&id).copied());
         if let Some(held) = kept {
             return Ok(held);
         }
-        let held = self.count(sql::COUNT_HELD, [int(id.0)]).await?;
+        let held = self
+            .count(sql::COUNT_HELD, (int(id.0), pool.as_str()))
+            .await?;
         self.kept(|kept| kept.held.insert(id, held));
         Ok(held)
     }
@@ -251,7 +253,9 @@ impl Tx {
     pub async fn count_holds(&self, sessions: &[SessionId], runs: &[RunId]) -> Result<()> {
         self.warm(sql::COUNT_HELD).await?;
         self.warm(sql::COUNT_RUNNING).await?;
-        try_join_all(sessions.iter().map(|id| self.held(*id))).await?;
+        let known = try_join_all(sessions.iter().map(|id| self.session(*id))).await?;
+        let known: Vec<_> = known.into_iter().flatten().collect();
+        try_join_all(known.iter().map(|s| self.held(s.id, &s.pool))).await?;
         try_join_all(runs.iter().map(|id| self.running(*id))).await?;
         Ok(())
     }

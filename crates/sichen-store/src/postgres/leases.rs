@@ -17,6 +17,7 @@ use sichen_core::port::{
 use super::batch::Batched;
 use super::param::params;
 use super::row::{ShardRow, at, int, opt_at};
+use super::runs;
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
@@ -34,9 +35,7 @@ pub(super) async fn list_ready(
         None => None,
     };
     // Ranks are negated priorities: smaller than any comes first.
-    let place = after.map_or((i32::MIN, 0), |run| {
-        (run.terms.priority.saturating_neg(), int(run.id.0))
-    });
+    let place = after.map_or((i32::MIN, 0), |run| (runs::rank(&run.terms), int(run.id.0)));
     let params = (pool.as_str(), place.0, place.1, now, runs);
     let open: Vec<Run> = read
         .all(sql::LIST_READY_RUNS, params, |row| row.run())
@@ -49,7 +48,9 @@ pub(super) async fn list_ready(
 
 async fn head(read: &Read, run: Run, now: i64, per_run: u32) -> Result<ReadyHead> {
     let id = run.id;
-    let shards = read.all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
+    let (pool, rank) = (run.terms.pool.as_str(), runs::rank(&run.terms));
+    let params = (int(id.0), now, per_run, pool, rank);
+    let shards = read.all(sql::LIST_READY_SHARDS, params, |row| {
         Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
     });
     let running = read.count(sql::COUNT_RUNNING, [int(id.0)]);
@@ -82,7 +83,7 @@ pub(super) async fn can_hold(
     let Some(s) = tx.session(session).await? else {
         return Ok(Err(GrantRefused::NoSession));
     };
-    let held = tx.held(session).await?;
+    let held = tx.held(session, &s.pool).await?;
     Ok(judge(tx, &s, held, pool))
 }
 
@@ -252,7 +253,9 @@ pub(super) async fn list_overdue(
             break;
         }
         for row in read
-            .all(sql::LIST_LEASES, [int(session.0)], |row| row.shard())
+            .all(sql::LIST_LEASES, (int(session.0), pool.as_str()), |row| {
+                row.shard()
+            })
             .await?
         {
             found.insert(row.shard.key, (row.shard, true));

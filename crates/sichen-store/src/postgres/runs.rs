@@ -6,15 +6,14 @@ use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::settle;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{Checkpoint, DutyKey, Progress, Run, Shard, partition_of};
-use sichen_core::name::Name;
+use sichen_core::model::{Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, partition_of};
 use sichen_core::port::{
     CreateVerdict, Error, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter,
 };
 
 use super::batch::Batched;
 use super::jobs::array;
-use super::param::params;
+use super::param::{Params, params};
 use super::row::{ShardRow, at, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
@@ -86,7 +85,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 opt_at(new.period.map(|p| p.end)),
                 terms.pool.as_str(),
                 terms.handler,
-                terms.priority.saturating_neg(),
+                rank(terms),
                 terms.parallelism,
                 terms.parameters,
                 terms.counts_must_match,
@@ -116,7 +115,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         tx.count_active(new.job, 1);
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    insert_shards(tx, id, &terms.pool, first, &new.shards, new.ready_at)?;
+    insert_shards(tx, id, terms, first, &new.shards, new.ready_at)?;
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
@@ -126,6 +125,11 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let row = waiting(ShardKey::new(id, first), descriptor, new.ready_at);
     let granted: Granted = leases::hand_over(tx, row, session, new.attempt_timeout, true).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
+}
+
+/// The priority negated, so that ranks rise in the order of dispatch.
+pub(super) fn rank(terms: &RunTerms) -> i32 {
+    terms.priority.saturating_neg()
 }
 
 /// A shard as it has just been written.
@@ -159,16 +163,16 @@ fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardR
 pub(super) fn insert_shards(
     tx: &Tx,
     run: RunId,
-    pool: &Name,
+    terms: &RunTerms,
     first: i32,
     descriptors: &[Descriptor],
     ready_at: Timestamp,
 ) -> Result<()> {
-    let ready_at = not_before(ready_at);
+    let (ready_at, rank) = (not_before(ready_at), rank(terms));
     for (no, descriptor) in (first..).zip(descriptors) {
         let text = serde_json::to_string(descriptor)
             .map_err(|e| Error::Corrupt(format!("descriptors of run {run}: {e}")))?;
-        let row = (int(run.0), pool.as_str(), no, text, ready_at);
+        let row = (int(run.0), terms.pool.as_str(), no, text, ready_at, rank);
         tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     }
     Ok(())
@@ -298,7 +302,7 @@ pub(super) async fn stop(tx: &mut Tx, id: RunId, cause: StopCause) -> Result<Opt
         };
         tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     }
-    stop_waiting(tx, id, cause).await?;
+    stop_waiting(tx, &run, cause).await?;
     settle_if_complete(tx, id).await
 }
 
@@ -310,8 +314,13 @@ struct Head {
     token: u64,
 }
 
-async fn heads(tx: &Tx, statement: &'static str, run: RunId) -> Result<Vec<Head>> {
-    tx.all(statement, [int(run.0)], |row| {
+async fn heads(
+    tx: &Tx,
+    statement: &'static str,
+    run: RunId,
+    params: impl Params,
+) -> Result<Vec<Head>> {
+    tx.all(statement, params, |row| {
         Ok(Head {
             key: ShardKey::new(run, row.i32(0)?),
             state: row.shard_state(1)?,
@@ -332,13 +341,17 @@ fn shard_event(tx: &mut Tx, head: &Head, kind: Kind, to: ShardState, cause: &str
 }
 
 /// Cancels the shards of a run that wait for a grant.
-pub(super) async fn stop_waiting(tx: &mut Tx, id: RunId, cause: StopCause) -> Result<()> {
-    let waiting = heads(tx, sql::LIST_WAITING_SHARDS, id).await?;
+pub(super) async fn stop_waiting(tx: &mut Tx, run: &Run, cause: StopCause) -> Result<()> {
+    let (id, pool, rank) = (run.id, run.terms.pool.as_str(), rank(&run.terms));
+    let waiting = heads(tx, sql::LIST_WAITING_SHARDS, id, (int(id.0), pool, rank)).await?;
     if waiting.is_empty() {
         return Ok(());
     }
     let stopped = tx
-        .run(sql::STOP_WAITING_SHARDS, (int(id.0), at(tx.now)))
+        .run(
+            sql::STOP_WAITING_SHARDS,
+            (int(id.0), at(tx.now), pool, rank),
+        )
         .await?;
     if stopped != waiting.len() {
         return Err(Error::Corrupt(format!(
@@ -377,7 +390,7 @@ pub(super) async fn reopen(
         return Ok(RequestVerdict::NotNow(from));
     }
     let only = only.map(|keys| keys.into_iter().collect::<std::collections::BTreeSet<_>>());
-    let mut closed = heads(tx, sql::LIST_FAILED_SHARDS, id).await?;
+    let mut closed = heads(tx, sql::LIST_FAILED_SHARDS, id, [int(id.0)]).await?;
     closed.retain(|head| only.as_ref().is_none_or(|only| only.contains(&head.key)));
     if closed.is_empty() {
         return Ok(RequestVerdict::NotNow(from));

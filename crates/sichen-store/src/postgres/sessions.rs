@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::SessionId;
 use sichen_core::lease::has_expired;
-use sichen_core::model::{DutyKey, Session};
+use sichen_core::model::{DutyKey, Session, Shard};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, Register, Registered, RenewVerdict};
 
@@ -168,7 +168,17 @@ pub(super) async fn list(read: &Read, pool: Option<&Name>) -> Result<Vec<(Sessio
     read.warm(sql::COUNT_HELD).await?;
     let held = sessions
         .iter()
-        .map(|session| read.count(sql::COUNT_HELD, [int(session.id.0)]));
+        .map(|s| read.count(sql::COUNT_HELD, (int(s.id.0), s.pool.as_str())));
     let held = try_join_all(held).await?;
     Ok(sessions.into_iter().zip(held).collect())
+}
+
+/// The shards that a session holds: all of them are of its pool.
+pub(super) async fn leases(read: &Read, id: SessionId) -> Result<Vec<Shard>> {
+    let Some(session) = read.session(id).await? else {
+        return Ok(Vec::new());
+    };
+    let params = (int(id.0), session.pool.as_str());
+    read.all(sql::LIST_LEASES, params, |row| Ok(row.shard()?.shard))
+        .await
 }

@@ -216,9 +216,9 @@ async fn expand(tx: &mut Tx, run: &Run, descriptors: &[Descriptor]) -> Result<()
         ..Happened::new(Kind::RunExpanded, state, state)
     };
     tx.event(&Entity::Run(run.id), run.ver + 1, &happened)?;
-    runs::insert_shards(tx, run.id, &run.terms.pool, 0, descriptors, tx.now)?;
+    runs::insert_shards(tx, run.id, &run.terms, 0, descriptors, tx.now)?;
     if let Some((cause, _)) = run.stop {
-        runs::stop_waiting(tx, run.id, cause).await?;
+        runs::stop_waiting(tx, run, cause).await?;
     }
     Ok(())
 }

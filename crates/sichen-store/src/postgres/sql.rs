@@ -123,8 +123,15 @@ statements! {
 }
 
 /// The migrations in order: number, name, text. Only ever appended to.
-pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[(
-    1,
-    "first",
-    include_str!("../../sql/postgres/migrations/0001_first.sql"),
-)];
+pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
+    (
+        1,
+        "first",
+        include_str!("../../sql/postgres/migrations/0001_first.sql"),
+    ),
+    (
+        2,
+        "waiting",
+        include_str!("../../sql/postgres/migrations/0002_waiting.sql"),
+    ),
+];

@@ -1,0 +1,80 @@
+-- Fills a migrated schema with rows from..to of what a store looks like after a year: of each hundred
+-- runs 80 are closed, 5 held, 5 ready, 10 wait for their time; half of all runs are of one job, and a
+-- tenth of one shard's events are of one shard. All held shards rank before all ready ones.
+alter table run set unlogged;
+alter table shard set unlogged;
+alter table event set unlogged;
+alter table op set unlogged;
+alter table decision set unlogged;
+
+create function u(text) returns uuid language sql immutable as $$select md5($1)::uuid$$;
+create function ints(first bigint, step bigint, n bigint) returns bigint[] language sql immutable as
+  $$select array_agg(first + step * i order by i) from generate_series(0, n - 1) i$$;
+create function times(value bigint, n bigint) returns bigint[] language sql immutable as
+  $$select array_fill(value, array[n::int])$$;
+create function times(value text, n bigint) returns text[] language sql immutable as
+  $$select array_fill(value, array[n::int])$$;
+
+create function fill_few() returns void language sql as $$
+select setval('event_seq', 2000000);
+insert into job select u('job' || i), 'default', 'job' || i, 1, 1, '{}', i % 10 = 0, 0,
+  case when i % 3 = 0 then i end, 1, 0, null, i % 64 from generate_series(0, 1999) i;
+insert into revision select uid, 1, '{}' from job;
+insert into node select i, 'host:' || i, case when i <= 3 then 10000000000 else 1 end from generate_series(1, 200) i;
+insert into duty select 'trigger/' || i, 1, 1, 1 from generate_series(0, 63) i;
+insert into duty select key, 1, 1, 1 from unnest(array['pool/big', 'pool/small', 'janitor']) key;
+insert into session (id, ver, worker_name, worker_uid, boot_id, incarnation, pool, slots, handlers, draining, grant_seq,
+  registered_at, expires_at, ended_at, ended_cause)
+select i, case when i > 1000 then 2 else 1 end, 'w' || i, 'uid' || i % 5000, 'b', 'i' || i,
+  case when i % 10 = 1 then 'small' else 'big' end, 100, '[]', false, 0, 0, 10000000000,
+  case when i > 1000 then 5 end, case when i > 1000 then 'expired' end
+from generate_series(1, 20000) i;
+$$;
+
+create function fill(first bigint, last bigint) returns void language sql as $$
+insert into op (id, at, actor, result) select u('op' || i), i, 'node 1', null from generate_series(first / 5 + 1, last / 5) i;
+insert into decision (job_uid, from_at, to_at, count, reason, reference)
+select u('job' || case when i % 2 = 0 then 0 else i % 2000 end), i, i, 1, 'overlap', ''
+from generate_series(first / 4 + 1, last / 4) i;
+insert into run (id, job_uid, namespace, job_name, occasion, revision, pool, handler, rank, parallelism, parameters,
+  counts_must_match, deadline, state, round, ver, total, open, succeeded, failed, cancelled, reason, digest,
+  created_at, started_at, ended_at, partition)
+select i, u('job' || case when i % 2 = 0 then 0 else i % 2000 end), 'default', 'job', 'manual:' || i, 1,
+  case when i / 100 % 10 = 0 then 'small' else 'big' end, 'sh', (i % 100 >= 85)::int, 8, '{}', false,
+  case when i % 100 = 99 then i + 1000000000 end,
+  case when i % 1000 = 7 then 'failed' when i % 100 < 80 then 'succeeded' when i % 100 < 85 then 'running' else 'scheduled' end,
+  1, 1, 1, (i % 100 >= 80)::int, (i % 100 < 80)::int, 0, 0, '', '', i, i, case when i % 100 < 80 then i end, i % 64
+from generate_series(first, last) i;
+insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, session_id,
+  grant_seq, timeout_at, digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on, started_at, ended_at, rank)
+select i, 0, case when i / 100 % 10 = 0 then 'small' else 'big' end, '"whole"',
+  case when i % 100 < 80 then 'succeeded' when i % 100 < 85 then 'running' else 'scheduled' end,
+  1, (i % 100 < 85)::int, (i % 100 < 85)::int, (i % 100 < 85)::int, 0,
+  case when i % 100 < 90 then 0 else i + 10000000000 end,
+  case when i % 100 between 80 and 84 then i / 100 % 1000 + 1 end, 0,
+  case when i % 100 = 84 then i + 10000000000 end,
+  '', 0, '', 0, 0, '', null, case when i % 100 < 80 then i end, (i % 100 >= 85)::int
+from generate_series(first, last) i;
+insert into event (seq, entity, entity_id, run_id, ver, at, op, actor, kind, from_state, to_state, cause, data)
+select i, 'shard', case when i % 10 < 2 then 7 else i end || '/0', case when i % 10 < 2 then 7 else i end,
+  case when i % 10 = 0 then i / 10 + 1 when i % 10 = 1 then 0 else 1 end,
+  i, u('op' || i / 5), 'node 1', 'attempt_ended', 'running', 'succeeded', 'succeeded', '{}'
+from generate_series(first, last) i;
+$$;
+
+-- As fill, with all indexes made anew afterwards.
+create function fill_many(first bigint, last bigint) returns void language plpgsql as $$
+declare made text[]; one record;
+begin
+  select array_agg(indexdef) into made from pg_indexes i
+  where schemaname = current_schema
+    and not exists (select from pg_constraint c where c.conindid = (i.schemaname || '.' || indexname)::regclass);
+  for one in select indexname from pg_indexes i where indexdef = any(made) loop
+    execute 'drop index ' || one.indexname;
+  end loop;
+  perform fill(first, last);
+  for i in 1 .. array_length(made, 1) loop
+    execute made[i];
+  end loop;
+end
+$$;

@@ -1,0 +1,339 @@
+//! What each statement touches among a million runs, shards and events: no more than it answers or
+//! changes, on whichever plan the server holds.
+//!
+//! # Invariants
+//! - Every statement has its bound here, or is named as one that reads whole tables.
+//! - Asked of plans made while the tables were empty and kept, of statistics from when they were
+//!   twenty times smaller, of fresh ones; of plans for all values and for these.
+
+use serde_json::Value;
+use sichen_store::postgres::sql::STATEMENTS;
+use tokio_postgres::Client;
+
+use super::Server;
+use super::server::runtime;
+
+const FIRST: i64 = 50_000;
+const LAST: i64 = 1_000_000;
+/// As many as one batch has.
+const N: u64 = 500;
+
+/// A statement, values for it, the index that it must run on (if that matters), and at most how many
+/// rows and pages it may touch.
+struct Case {
+    name: &'static str,
+    values: &'static str,
+    index: &'static str,
+    rows: u64,
+    pages: u64,
+}
+
+const fn case(
+    name: &'static str,
+    values: &'static str,
+    index: &'static str,
+    rows: u64,
+    pages: u64,
+) -> Case {
+    Case {
+        name,
+        values,
+        index,
+        rows,
+        pages,
+    }
+}
+
+/// Whole tables, for tests and checks on small stores.
+const WHOLE: &[&str] = &[
+    "dump_decisions",
+    "dump_events",
+    "dump_jobs",
+    "dump_runs",
+    "dump_sessions",
+    "dump_shards",
+];
+
+/// Pages of one row found by an index.
+const ROW: u64 = 8;
+/// Pages of a row changed, with all its indexes.
+const CHANGE: u64 = 60;
+
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    case("advance_job", "u('job0'), 1, 0, 5, 9", "job_pkey", 1, CHANGE),
+    case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[]", "job_pkey", 2, 2 * CHANGE),
+    case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
+    case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
+    case("count_run", "ints(80, 100, 500), times(0, 500), times(0, 500), times(0, 500), times(0, 500)", "run_pkey", N, N * CHANGE),
+    case("count_running", "180", "shard_run_held", 1, ROW),
+    case("delete_events", "8", "event_run", 1, CHANGE),
+    case("delete_job", "u('job1'), 1, 5", "job_pkey", 1, CHANGE),
+    case("delete_op", "5", "op_pkey", 1, ROW),
+    case("delete_run", "8", "run_pkey", 1, CHANGE),
+    case("delete_shards", "8", "shard_pkey", 1, CHANGE),
+    case("drain_session", "5", "session_pkey", 1, CHANGE),
+    case("end_attempt", "ints(80, 100, 500), times(0, 500), times(1, 500), times('succeeded', 500), times(1, 500), \
+        times(1, 500), times(0, 500), times('', 500), times(0, 500), null, times(0, 500), times('', 500), null, null, \
+        times(1, 500), times('succeeded', 500)", "shard_pkey", N, N * CHANGE),
+    case("end_session", "5, 5, 'expired'", "session_pkey", 1, CHANGE),
+    case("expand_run", "80, 5", "run_pkey", 1, CHANGE),
+    case("find_op", "u('op500')", "op_id_key", 1, ROW),
+    case("find_run", "u('job0'), 'manual:500'", "run_occasion", 1, ROW),
+    case("get_duty", "'pool/big'", "duty_pkey", 1, ROW),
+    case("get_job", "u('job0')", "job_pkey", 1, ROW),
+    case("get_live_job", "'default', 'job0'", "job_live_name", 1, ROW),
+    case("get_meta", "", "meta_pkey", 1, 20),
+    case("get_next_ready_at", "'big', 5000000000", "shard_pool_waiting", 1, ROW),
+    case("get_next_ready_at", "'none', 5000000000", "shard_pool_waiting", 1, ROW),
+    case("get_node", "1", "node_pkey", 1, ROW),
+    case("get_op_result", "u('op500')", "op_id_key", 1, ROW),
+    case("get_revision", "u('job0'), 1", "revision_pkey", 1, ROW),
+    case("get_run", "500", "run_pkey", 1, ROW),
+    case("get_session", "5", "session_pkey", 1, ROW),
+    case("get_shard", "500, 0", "shard_pkey", 1, ROW),
+    case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, CHANGE),
+    case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
+        ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
+        times('', 500), times('{}', 500)", "", N, N * CHANGE),
+    case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint", "", 1, CHANGE),
+    case("insert_node", "999, 'host', 5", "", 1, CHANGE),
+    case("insert_op", "u('new'), 5, 'node 1'", "", 1, CHANGE),
+    case("insert_revision", "u('job0'), 2, '{}'", "", 1, CHANGE),
+    case("insert_run", "ints(2000001, 1, 500), array_fill(u('job0'), array[500]), times('default', 500), times('job0', 500), \
+        ints(1, 1, 500)::text[], times(1, 500), null, null, times('big', 500), times('sh', 500), times(0, 500), \
+        times(8, 500), times('{}', 500), array_fill(false, array[500]), null, times('scheduled', 500), times(1, 500), \
+        times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500)", "", N, N * CHANGE),
+    case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0", "", 1, CHANGE),
+    case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
+        times(0, 500), times(0, 500)", "", N, N * CHANGE),
+    case("keep_op_result", "u('op500'), 5", "op_id_key", 1, CHANGE),
+    case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
+        times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500)", "shard_pkey", N, N * CHANGE),
+    case("list_complete_runs", "100", "run_complete", 100, 100 * ROW),
+    case("list_decisions", "u('job0'), 5000, 100", "decision_job", 101, 100 * ROW),
+    case("list_due_jobs", "2000, ints(0, 1, 64), 100", "job_due", 100, 100 * ROW),
+    case("list_duties", "", "", 70, 100),
+    case("list_events", "0, 1000", "event_pkey", 1_000, 1_000),
+    case("list_events_of_run", "20000, 1000, 7", "event_run", 1_000, 1_000 * ROW),
+    case("list_events_of_shard", "20000, 1000, '7/0'", "event_ver", 2_100, 2_100 * ROW),
+    case("list_failed_shards", "80", "shard_pkey", 1, ROW),
+    case("list_holders", "'big', 5000000000", "shard_pool_held", 5_000, 5_000 * ROW),
+    case("list_jobs", "'default', 'job5', 100", "job_live_name", 100, 100 * ROW),
+    case("list_late_runs", "1000005000, ints(0, 1, 64), 100", "run_deadline", 100, 100 * ROW),
+    case("list_leases", "2, 'big'", "shard_pool_held", 100, 200),
+    case("list_nodes", "5", "", 200, 100),
+    case("list_old_ops", "1000", "op_pkey", 1_000, 1_000),
+    case("list_ready_runs", "'big', -10, 0, 5000000000, 200", "shard_waiting", 1_000, 4_000),
+    case("list_ready_runs", "'none', -10, 0, 5000000000, 200", "shard_waiting", 1, ROW),
+    case("list_ready_shards", "185, 5000000000, 500, 'big', 1", "shard_waiting", 1, ROW),
+    case("list_removable_runs", "30000, 100", "run_ended", 100, 100 * ROW),
+    case("list_runs", "40000, 100", "run_pkey", 100, 100 * ROW),
+    case("list_runs_by_job", "40000, 100, u('job0')", "run_job", 1_200, 1_200 * ROW),
+    case("list_runs_by_job_and_state", "40000, 100, u('job0'), 'cancelled'", "run_job", 100, 100 * ROW),
+    case("list_runs_by_state", "40000, 100, 'failed'", "run_state", 100, 100 * ROW),
+    case("list_sessions", "", "session_live", 1_000, 1_500),
+    case("list_sessions_of_name", "'w5'", "session_live_name", 1, ROW),
+    case("list_sessions_of_pool", "'big'", "", 1_000, 1_500),
+    case("list_sessions_of_worker", "'uid5'", "session_live_uid", 1, ROW),
+    case("list_shards", "80, -2, 1000", "shard_pkey", 1, ROW),
+    case("list_timed_out", "'big', 10000005000, 100", "shard_timeout", 100, 100 * ROW),
+    case("list_waiting_shards", "185, 'big', 1", "", 1, ROW),
+    case("locks/lock_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
+    case("locks/lock_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * CHANGE),
+    case("locks/lock_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * CHANGE),
+    case("locks/lock_live_job", "'default', 'job0'", "job_live_name", 1, CHANGE),
+    case("locks/lock_nodes", "array['pool/big', 'janitor'], 2", "node_pkey", 5, 5 * CHANGE),
+    case("locks/lock_runs", "ints(80, 100, 500)", "run_pkey", N, N * CHANGE),
+    case("locks/lock_sessions", "ints(1, 1, 500)", "session_pkey", N, N * CHANGE),
+    case("locks/lock_sessions_of_worker", "'uid5'", "session_live_uid", 1, CHANGE),
+    case("locks/lock_shards", "ints(80, 100, 500), times(0, 500)", "shard_pkey", N, N * CHANGE),
+    case("locks/next_ids", "500", "", 0, N * ROW),
+    case("locks/share_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
+    case("locks/take_turn", "1, 'x'", "", 0, 0),
+    case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
+    case("put_duty", "'pool/big', 2, 1, 2", "", 1, CHANGE),
+    case("raise_epoch", "5", "meta_pkey", 1, CHANGE),
+    case("release_duty", "'pool/big', 1", "duty_pkey", 1, CHANGE),
+    case("renew_node", "1, 20000000000, 5", "node_pkey", 1, CHANGE),
+    case("renew_session", "ints(1, 1, 500), 20000000000, 5", "session_pkey", N, N * CHANGE),
+    case("reopen_run", "7, 'failed', 0, 0", "run_pkey", 1, CHANGE),
+    case("reopen_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
+    case("save_checkpoint", "80, 0, 1, 1, '', 0, 0, 0, ''", "shard_pkey", 1, CHANGE),
+    case("save_progress", "80, 0, 1, 0, 0, 0, ''", "shard_pkey", 1, CHANGE),
+    case("settle_run", "ints(80, 100, 500), times('failed', 500), times('', 500), times(5, 500)", "run_pkey", N, N * CHANGE),
+    case("start_run", "ints(85, 100, 500), times(5, 500)", "run_pkey", N, N * CHANGE),
+    case("stop_run", "80, 'cancel', 5", "run_pkey", 1, CHANGE),
+    case("stop_waiting_shards", "185, 5, 'big', 1", "", 1, CHANGE),
+    case("sum_progress", "80", "shard_pkey", 1, ROW),
+    case("update_job", "u('job1'), 1, 2, '{}', null", "job_pkey", 1, CHANGE),
+    case("update_meta", "5", "meta_pkey", 1, CHANGE),
+];
+
+/// How a connection of the store plans.
+const SETTINGS: &str = "set jit = off; set enable_seqscan = off; set enable_hashjoin = off; \
+                        set enable_mergejoin = off; set max_parallel_workers_per_gather = 0";
+
+/// A connection that has every statement prepared under its name.
+struct Prepared(Client);
+
+fn run(client: &Client, sql: &str) {
+    let done = runtime().block_on(client.batch_execute(sql));
+    done.unwrap_or_else(|e| panic!("{sql}\n{e:?}"));
+}
+
+impl Prepared {
+    fn new(server: &Server, schema: &str, mode: &str) -> Self {
+        let client = server.connect(schema);
+        run(&client, SETTINGS);
+        run(&client, &format!("set plan_cache_mode = {mode}"));
+        for (name, text) in STATEMENTS {
+            run(&client, &format!("prepare \"{name}\" as {text}"));
+        }
+        Self(client)
+    }
+
+    /// Carries `case` out, takes it back, and says what it did.
+    fn explain(&self, case: &Case) -> Result<Value, tokio_postgres::Error> {
+        let values = if case.values.is_empty() {
+            String::new()
+        } else {
+            format!("({})", case.values)
+        };
+        let query = format!(
+            "explain (analyze, buffers, timing off, format json) execute \"{}\"{values}",
+            case.name
+        );
+        let (begun, answer) = (self.0.batch_execute("begin"), self.0.simple_query(&query));
+        let rows = runtime().block_on(async {
+            begun.await.unwrap();
+            let rows = answer.await;
+            self.0.batch_execute("rollback").await.unwrap();
+            rows
+        });
+        let rows = rows?;
+        let text = rows.iter().find_map(|row| match row {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        Ok(serde_json::from_str(text.unwrap()).unwrap())
+    }
+
+    /// What is wrong with the plans of all cases.
+    fn judge(&self, when: &str, wrong: &mut Vec<String>) {
+        for case in CASES {
+            let plan = self.explain(case);
+            let plan = plan.unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+            let mut touched = Touched::default();
+            touched.add(&plan[0]["Plan"]);
+            let root = &plan[0]["Plan"];
+            let pages = number(root, "Shared Hit Blocks") + number(root, "Shared Read Blocks");
+            let mut say = |what: String| {
+                wrong.push(format!("{when}: {} ({}) {what}", case.name, case.values));
+            };
+            if touched.whole {
+                say("reads a whole table".into());
+            }
+            if touched.rows > case.rows {
+                say(format!("touches {} rows, not {}", touched.rows, case.rows));
+            }
+            if pages > case.pages {
+                say(format!("touches {pages} pages, not {}", case.pages));
+            }
+            let on = case.index;
+            if !on.is_empty() && !touched.indexes.iter().any(|index| index == on) {
+                say(format!("runs on {:?}, not {on}", touched.indexes));
+            }
+        }
+    }
+}
+
+fn number(node: &Value, key: &str) -> u64 {
+    node[key].as_f64().map_or(0, |n| n as u64)
+}
+
+/// What a plan touched.
+#[derive(Default)]
+struct Touched {
+    rows: u64,
+    indexes: Vec<String>,
+    whole: bool,
+}
+
+impl Touched {
+    fn add(&mut self, node: &Value) {
+        let kind = node["Node Type"].as_str().unwrap();
+        self.whole |= kind == "Seq Scan" && !small(node);
+        if node["Relation Name"].is_string() && kind.contains("Scan") {
+            let each = number(node, "Actual Rows")
+                + number(node, "Rows Removed by Filter")
+                + number(node, "Rows Removed by Index Recheck");
+            self.rows += each * number(node, "Actual Loops");
+        }
+        self.indexes
+            .extend(node["Index Name"].as_str().map(str::to_owned));
+        for child in node["Plans"].as_array().into_iter().flatten() {
+            self.add(child);
+        }
+    }
+}
+
+/// Tables that stay small.
+fn small(node: &Value) -> bool {
+    ["node", "duty", "meta"].contains(&node["Relation Name"].as_str().unwrap_or_default())
+}
+
+#[test]
+fn every_statement_has_its_bound() {
+    let bound: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let unbound = STATEMENTS.iter().map(|(name, _)| *name);
+    let unbound: Vec<_> = unbound
+        .filter(|name| !bound.contains(name) && !WHOLE.contains(name))
+        .collect();
+    assert!(unbound.is_empty(), "no bound for {unbound:?}");
+}
+
+#[test]
+fn no_statement_touches_more_than_it_answers_among_a_million_rows() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    let schema = server.new_schema();
+    drop(server.open(&schema, None));
+    let filler = server.connect(&schema);
+    run(&filler, include_str!("million.sql"));
+    run(&filler, "alter system set autovacuum = off");
+    run(&filler, "select pg_reload_conf()");
+    run(
+        &filler,
+        "set maintenance_work_mem = '256MB'; set session_replication_role = replica",
+    );
+
+    let kept = Prepared::new(&server, &schema, "force_generic_plan");
+    for case in CASES {
+        // Whether it finds its rows does not matter: the plan is made now, and kept.
+        let _ = kept.explain(case);
+    }
+    run(
+        &filler,
+        &format!("select fill_few(); select fill(1, {FIRST})"),
+    );
+    kept.judge("planned on empty tables", &mut wrong);
+
+    run(&filler, "analyze");
+    run(&filler, &format!("select fill_many({}, {LAST})", FIRST + 1));
+    for when in ["old statistics", "fresh statistics"] {
+        for mode in ["force_generic_plan", "force_custom_plan"] {
+            let prepared = Prepared::new(&server, &schema, mode);
+            prepared.judge(&format!("{when}, {mode}"), &mut wrong);
+        }
+        run(&filler, "analyze");
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of them:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
