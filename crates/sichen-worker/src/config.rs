@@ -38,6 +38,8 @@ pub struct Config {
     /// Programs (absolute paths) that a job may name itself, in the parameter `argv` of the handler
     /// `process`. Empty: there is no such handler.
     pub allow_programs: Vec<PathBuf>,
+    /// How the processes of an attempt are held together, besides their supervisor.
+    pub containment: Containment,
     /// Kept of each of stdout and stderr of one attempt; the rest is counted and dropped.
     pub output_limit_bytes: u64,
     /// Kept of all attempts' outputs together; beyond it the oldest ended attempts go.
@@ -62,6 +64,7 @@ impl Default for Config {
             data_sources: BTreeMap::new(),
             processes: BTreeMap::new(),
             allow_programs: Vec::new(),
+            containment: Containment::Auto,
             output_limit_bytes: 16 * 1024 * 1024,
             output_total_bytes: 2 * 1024 * 1024 * 1024,
             keep_attempts: 500,
@@ -79,6 +82,21 @@ fn worker_drain_grace() -> u64 {
 pub enum DataSourceConfig {
     /// A SQLite file, opened read-only.
     Sqlite(PathBuf),
+}
+
+/// What holds the processes of an attempt together, besides their supervisor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// The best of the following that this machine allows.
+    #[default]
+    Auto,
+    /// A leaf of cgroup v2, below the worker's own.
+    CgroupV2,
+    /// A cgroup of version 1's freezer, below the worker's own.
+    CgroupV1,
+    /// Nothing more.
+    None,
 }
 
 /// A command offered as a handler.

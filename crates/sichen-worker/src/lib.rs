@@ -18,7 +18,7 @@ mod clock;
 mod config;
 mod process;
 
-pub use config::{Config, DataSourceConfig, ProcessConfig};
+pub use config::{Config, Containment, DataSourceConfig, ProcessConfig};
 use sichen_sdk::output::AttemptOutput;
 use sichen_sdk::worker::{self, Builder, Drained};
 use sichen_sdk::{DataSource, Worker, datadir};
@@ -54,9 +54,9 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
     config.check()?;
     let join_token = config.read_join_token()?;
     let data_dir = datadir::DataDir::open(&config.data_dir)?;
-    let containment = process::Containment::detect(data_dir.uid());
-    process::sweep(&containment, data_dir.uid())?;
     let attempts = AttemptOutput::of(data_dir.path()).path().to_owned();
+    let containment = process::Containment::find(config.containment, data_dir.uid())?;
+    process::sweep(&containment, data_dir.uid(), &attempts)?;
     let mut builder = Worker::builder()
         .pool(config.pool)
         .slots(config.slots)

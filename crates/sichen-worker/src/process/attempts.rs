@@ -6,7 +6,7 @@
 //!   passed by more than what the processes themselves leave in their directories.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -62,12 +62,12 @@ impl Attempts {
         attempts
     }
 
-    /// Makes an attempt's directory, for this user alone, marked as running.
-    pub(super) fn begin(&self, name: &str) -> io::Result<PathBuf> {
+    /// Makes an attempt's directory, for this user alone, and the mark that it runs.
+    pub(super) fn begin(&self, name: &str) -> io::Result<(PathBuf, File)> {
         let dir = self.root.join(name);
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-        fs::write(dir.join(RUNNING), "")?;
-        Ok(dir)
+        let mark = File::create(dir.join(RUNNING))?;
+        Ok((dir, mark))
     }
 
     /// Nothing is written to it any more. `written` was taken by its streams.

@@ -1,8 +1,8 @@
 //! Commands as handlers.
 //!
-//! A process gets its own session and process group and, where cgroup v2 can be written, a leaf of
-//! its own; its arguments go to the system as they stand, never through a shell. Its end is
-//! reported when the whole tree is dead: what the main process leaves behind is killed.
+//! A process gets its own session and process group, a supervisor and, where one can be made, a
+//! cgroup of its own; its arguments go to the system as they stand, never through a shell. Its end
+//! is reported when the whole tree is dead: what the main process leaves behind is killed.
 //!
 //! # Invariants
 //! - The attempt does not end while anything of its tree lives.
@@ -12,11 +12,15 @@
 //! When to stop (the session says so through the context).
 
 mod attempts;
+mod cgroup;
+mod containment;
 mod environment;
 mod kept;
 mod output;
+mod proc;
 mod report;
 mod spawn;
+mod supervisor;
 mod thread;
 mod tree;
 
@@ -33,9 +37,10 @@ use sichen_sdk::{BoxFuture, Context, Handler, HandlerError, Stopped};
 use crate::clock::boot_ms;
 use crate::config::ProcessConfig;
 use attempts::Attempts;
+pub(crate) use containment::{Containment, sweep};
 use kept::Kept;
+use spawn::Start;
 use tree::Tree;
-pub(crate) use tree::{Containment, sweep};
 
 /// How often a dying tree is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -232,7 +237,7 @@ impl Shared {
             attempt: context.attempt(),
             token: context.token(),
         };
-        let dir = self
+        let (dir, alive) = self
             .attempts
             .begin(&key.dir_name())
             .map_err(io("attempt directory"))?;
@@ -251,24 +256,30 @@ impl Shared {
         let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
         let (give_up, hold) = std::io::pipe().map_err(io("pipe"))?;
         let give_up = Arc::new(give_up);
-        let mut child = spawn::spawn(launch.argv.clone(), cwd, env, leaf.as_ref())
+        let start = Start {
+            argv: &launch.argv,
+            cwd,
+            env,
+            leaf: leaf.as_ref(),
+            alive,
+        };
+        let mut started = start
+            .start()
             .await
             .map_err(|error| cannot_start(&launch.argv[0], &error))?;
-        let tree = Tree::new(child.id(), leaf, &lease);
+        let (stdout, stderr) = started.outputs();
+        let mut tree = Tree::new(started, leaf, &lease)?;
         let kept = |stream| {
             let attempts = Arc::clone(&self.attempts);
             Kept::new(dir.clone(), stream, self.output_limit, attempts)
         };
-        let stdout = kept(Stream::Stdout);
-        let stdout = output::drain(child.stdout.take(), stdout, Arc::clone(&give_up));
-        let stderr = output::drain(child.stderr.take(), kept(Stream::Stderr), give_up);
+        let stdout = output::drain(stdout, kept(Stream::Stdout), Arc::clone(&give_up));
+        let stderr = output::drain(stderr, kept(Stream::Stderr), give_up);
         tokio::select! {
-            () = supervise(context, &tree) => {}
+            () = supervise(context, &mut tree) => {}
             () = report.pump(context) => {}
         }
         report.drain(context);
-        // Nothing of the tree lives, so this does not wait.
-        let status = child.wait()?;
         tree.gone();
         let mut drained = std::pin::pin!(async { (stdout.await, stderr.await) });
         let in_time = tokio::time::timeout(DRAIN_WITHIN, &mut drained).await;
@@ -280,7 +291,8 @@ impl Shared {
         };
         let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
         ending.written = stdout.written + stderr.written;
-        if context.is_cancelled() && !status.success() {
+        let status = tree.status();
+        if context.is_cancelled() && !status.is_some_and(|status| status.success()) {
             return Err(Stopped.into());
         }
         judge(status, &stderr.tail)?;
@@ -313,10 +325,9 @@ impl Drop for Ending {
 }
 
 /// Waits for the main process, or stops it as told; returns when the whole tree is dead.
-async fn supervise(context: &Context, tree: &Tree) {
-    let mut leader = tree.leader_exit();
+async fn supervise(context: &Context, tree: &mut Tree) {
     tokio::select! {
-        () = &mut leader => {
+        () = tree.leader_exit() => {
             // What it left behind has nobody to answer to.
             kill_until_dead(tree).await;
             return;
@@ -335,15 +346,16 @@ async fn supervise(context: &Context, tree: &Tree) {
             kill_until_dead(tree).await;
             return;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        // Its end is the usual news; a killed one is found out by looking.
+        let _ = tokio::time::timeout(LOOK_EVERY, tree.supervisor_exit()).await;
     }
 }
 
 /// The driver says so aloud when this takes too long; giving up would be a lie.
-async fn kill_until_dead(tree: &Tree) {
+async fn kill_until_dead(tree: &mut Tree) {
     while !tree.is_dead() {
         tree.kill();
-        tokio::time::sleep(LOOK_EVERY / 4).await;
+        let _ = tokio::time::timeout(LOOK_EVERY / 4, tree.supervisor_exit()).await;
     }
 }
 
@@ -359,7 +371,11 @@ fn cannot_start(program: &str, error: &std::io::Error) -> HandlerError {
 }
 
 /// What an exit status means: 0 is success, anything else has a code that retry rules can name.
-fn judge(status: ExitStatus, tail: &str) -> Result<(), HandlerError> {
+fn judge(status: Option<ExitStatus>, tail: &str) -> Result<(), HandlerError> {
+    let Some(status) = status else {
+        let message = "somebody killed its supervisor, and the process with it";
+        return Err(HandlerError::retryable("killed-by-signal-9", message));
+    };
     let tail = if tail.is_empty() {
         String::new()
     } else {

@@ -1,13 +1,11 @@
 //! Starts processes, always from the same thread.
 //!
-//! A process asks to be killed when the thread that started it ends (`PR_SET_PDEATHSIG`), so that
-//! thread must live as long as the worker; a thread of a pool would not.
-//!
-//! # Not here
-//! What dies with it: a parent's death signal reaches the main process alone. The rest of a tree is
-//! swept away by the worker's next start.
+//! What a start forks may ask to be killed when the thread that forked it ends, so that thread must
+//! live as long as the worker; a thread of a pool would not. And one start at a time means that no
+//! supervisor is born while another's pipes are half made.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -15,49 +13,138 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use nix::unistd::Pid;
 use tokio::sync::oneshot;
 
-use super::tree::Leaf;
+use super::cgroup::Leaf;
+use super::supervisor::{self, Ends};
+use super::tree::Started;
 
 /// Starts that may wait; each is a few milliseconds.
 const QUEUE: usize = 1_024;
 
 struct Order {
     command: Command,
-    /// Kept open until the child has gone through it.
-    _procs: Option<std::fs::File>,
-    reply: oneshot::Sender<io::Result<Child>>,
+    orders: PipeWriter,
+    reports: PipeReader,
+    held: Held,
+    reply: oneshot::Sender<io::Result<Started>>,
 }
 
-/// Starts `argv` in `cwd` with exactly the environment `env`, inside `leaf`.
-pub(super) async fn spawn(
-    argv: Vec<String>,
-    cwd: PathBuf,
-    env: Vec<(String, String)>,
-    leaf: Option<&Leaf>,
-) -> io::Result<Child> {
-    let procs = leaf.map(Leaf::open_procs).transpose()?;
-    let mut command = Command::new(&argv[0]);
-    command
-        .args(&argv[1..])
-        .current_dir(cwd)
-        .env_clear()
-        .envs(env)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    contain(&mut command, procs.as_ref().map(AsRawFd::as_raw_fd));
-    let (reply, started) = oneshot::channel();
-    thread()?
-        .try_send(Order {
-            command,
+/// The supervisor's ends, open here until it has them.
+struct Held {
+    _orders: PipeReader,
+    _reports: PipeWriter,
+    _alive: File,
+    _procs: Option<File>,
+}
+
+/// What is to be started.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    /// Program and arguments.
+    pub(super) argv: &'a [String],
+    pub(super) cwd: PathBuf,
+    /// All of it.
+    pub(super) env: Vec<(String, String)>,
+    pub(super) leaf: Option<&'a Leaf>,
+    /// A file that stays locked while the supervisor lives.
+    pub(super) alive: File,
+}
+
+impl Start<'_> {
+    /// Starts it under a supervisor, with pipes for stdout and stderr.
+    pub(super) async fn start(self) -> io::Result<Started> {
+        let procs = self.leaf.map(Leaf::open_procs).transpose()?;
+        let (their_orders, orders) = io::pipe()?;
+        let (reports, their_reports) = io::pipe()?;
+        self.alive.try_lock()?;
+        let mut command = Command::new(&self.argv[0]);
+        command
+            .args(&self.argv[1..])
+            .current_dir(self.cwd)
+            .env_clear()
+            .envs(self.env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let ends = Ends {
+            orders: their_orders.as_raw_fd(),
+            reports: their_reports.as_raw_fd(),
+            alive: self.alive.as_raw_fd(),
+            procs: procs.as_ref().map(AsRawFd::as_raw_fd),
+        };
+        supervised(&mut command, ends);
+        let held = Held {
+            _orders: their_orders,
+            _reports: their_reports,
+            _alive: self.alive,
             _procs: procs,
+        };
+        let (reply, started) = oneshot::channel();
+        let order = Order {
+            command,
+            orders,
+            reports,
+            held,
             reply,
-        })
-        .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "too many starts at once"))?;
-    started
-        .await
-        .map_err(|_| io::Error::other("the starting thread has ended"))?
+        };
+        thread()?
+            .try_send(order)
+            .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "too many starts at once"))?;
+        started
+            .await
+            .map_err(|_| io::Error::other("the starting thread has ended"))?
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "pre_exec is the only place between fork and exec"
+)]
+fn supervised(command: &mut Command, ends: Ends) {
+    // SAFETY: what runs there makes system calls only; it allocates nothing and takes no lock. The
+    // descriptors are open in `Held` until the start is done.
+    unsafe {
+        command.pre_exec(move || supervisor::split_off(ends));
+    }
+}
+
+impl Order {
+    fn carry_out(self) -> (oneshot::Sender<io::Result<Started>>, io::Result<Started>) {
+        let Order {
+            mut command,
+            orders,
+            mut reports,
+            held,
+            reply,
+        } = self;
+        let child = command.spawn();
+        drop(held);
+        let started = child.and_then(|supervisor| {
+            let leader = number_of_leader(&mut reports);
+            let leader = leader.map_err(|error| reaped(supervisor.id(), error))?;
+            Ok(Started {
+                supervisor,
+                leader,
+                orders,
+                reports,
+            })
+        });
+        (reply, started)
+    }
+}
+
+fn number_of_leader(reports: &mut PipeReader) -> io::Result<Pid> {
+    let mut number = [0; 4];
+    reports.read_exact(&mut number)?;
+    Ok(Pid::from_raw(i32::from_ne_bytes(number)))
+}
+
+/// The supervisor died before its first word; its program dies with it.
+fn reaped(supervisor: u32, error: io::Error) -> io::Error {
+    let _ = nix::sys::wait::waitpid(Pid::from_raw(supervisor.cast_signed()), None);
+    io::Error::new(error.kind(), "its supervisor was killed at once")
 }
 
 fn thread() -> io::Result<&'static SyncSender<Order>> {
@@ -65,12 +152,15 @@ fn thread() -> io::Result<&'static SyncSender<Order>> {
     let sender = THREAD.get_or_init(|| {
         let (orders, incoming) = sync_channel::<Order>(QUEUE);
         let work = move || {
-            while let Ok(mut order) = incoming.recv() {
-                let child = order.command.spawn();
+            while let Ok(order) = incoming.recv() {
+                let (reply, started) = order.carry_out();
                 // Nobody waits any more: the attempt was dropped, and its process with it.
-                if let Err(Ok(mut child)) = order.reply.send(child) {
-                    let _ = child.kill();
-                    let _ = child.wait();
+                if let Err(Ok(Started {
+                    supervisor, orders, ..
+                })) = reply.send(started)
+                {
+                    drop(orders);
+                    wait(supervisor);
                 }
             }
         };
@@ -85,30 +175,6 @@ fn thread() -> io::Result<&'static SyncSender<Order>> {
         .ok_or_else(|| io::Error::other("no thread to start processes from"))
 }
 
-/// Own session and process group, the death signal, and the cgroup joined before the program
-/// begins, so that not even its first child is outside.
-#[expect(
-    unsafe_code,
-    reason = "pre_exec is the only place between fork and exec"
-)]
-fn contain(command: &mut Command, procs: Option<i32>) {
-    let worker = std::process::id();
-    let before_exec = move || -> io::Result<()> {
-        nix::unistd::setsid()?;
-        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-        // The worker may have died before the line above.
-        if nix::unistd::getppid().as_raw().cast_unsigned() != worker {
-            return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
-        }
-        if let Some(procs) = procs {
-            // SAFETY: the descriptor stays open in `Order` until the spawn is done.
-            let procs = unsafe { std::os::fd::BorrowedFd::borrow_raw(procs) };
-            nix::unistd::write(procs, b"0")?;
-        }
-        Ok(())
-    };
-    // SAFETY: the closure makes system calls only; it allocates nothing and takes no lock.
-    unsafe {
-        command.pre_exec(before_exec);
-    }
+fn wait(mut supervisor: Child) {
+    let _ = supervisor.wait();
 }

@@ -6,4 +6,5 @@ mod cases;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
+mod kill;
 mod process;

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use sichen_proto::v1;
 use sichen_sdk::Drained;
 use sichen_sdk::output::{AttemptOutput, Stream};
 use sichen_worker::{Config, ProcessConfig, builder};
 use tokio::task::JoinSet;
-use v1::server_message::Message as FromServer;
-use v1::worker_message::Message as ToServer;
 
 use crate::fake::{Conn, Fake, grant, patiently};
 
@@ -215,39 +212,6 @@ pub(crate) async fn pids(attempt: &Path, how_many: usize) -> Vec<String> {
     .await
 }
 
-/// Says its own pid and that of a child that daemonised; both ignore TERM and hold the pipes.
-const STUBBORN: &str = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 300; sleep 300' & \
-                        echo $$; while true; do sleep 1; done";
-
-#[tokio::test]
-async fn a_stubborn_tree_is_gone_before_its_cancellation_is_reported() {
-    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
-    let config = config(&fake, dir.path(), STUBBORN);
-    let (_workers, mut conn) = start(&mut fake, config).await;
-    conn.grant(grant("script", 5, "{}")).await;
-    let tree = pids(&dir.path().join("attempts/7.0.1.5"), 2).await;
-    assert!(tree.iter().all(|pid| alive(pid)));
-    let cancel = v1::Cancel {
-        shard: Some(v1::ShardRef { run_id: 7, no: 0 }),
-        token: 5,
-        reason: v1::Reason::CancelRequested.into(),
-        grace_ms: 300,
-    };
-    let asked = std::time::Instant::now();
-    conn.send(FromServer::Cancel(cancel)).await;
-    let finish = conn.finish().await;
-    assert_eq!(finish.outcome(), v1::Outcome::Cancelled);
-    assert!(
-        tree.iter().all(|pid| !alive(pid)),
-        "proved dead before it is said"
-    );
-    let took = asked.elapsed().as_millis();
-    assert!(
-        (300..5_300).contains(&took),
-        "within grace + 5 s, not before the grace: {took} ms"
-    );
-}
-
 #[tokio::test]
 async fn what_a_finished_process_leaves_behind_is_killed() {
     let script = "setsid sh -c 'echo $$; sleep 300' & while [ ! -s stdout.log ]; do sleep 0.01; done; exit 0";
@@ -299,132 +263,6 @@ async fn a_job_names_only_allowed_programs_and_no_shell_reads_its_words() {
         assert_eq!(finish.error.clone().unwrap().code, "not-allowed");
         conn.ack(&finish, v1::Verdict::Accepted).await;
     }
-}
-
-/// A worker in a process of its own, this test binary, so that it can be killed.
-struct Worker(Child);
-
-impl Worker {
-    fn spawn(fake: &Fake, dir: &Path, script: &str) -> Worker {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "process::a_worker_process",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env("TEST_SERVER", &fake.address)
-            .env("TEST_DIR", dir)
-            .env("TEST_SCRIPT", script)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        Worker(child)
-    }
-
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
-        nix::sys::signal::kill(pid, signal).unwrap();
-    }
-
-    async fn end(mut self) -> std::process::ExitStatus {
-        patiently(tokio::task::spawn_blocking(move || self.0.wait().unwrap()))
-            .await
-            .unwrap()
-    }
-}
-
-#[tokio::test]
-#[ignore = "run by other tests as a process"]
-async fn a_worker_process() {
-    let Ok(server) = std::env::var("TEST_SERVER") else {
-        return;
-    };
-    let script = std::env::var("TEST_SCRIPT").unwrap();
-    let config = Config {
-        servers: vec![server],
-        data_dir: std::env::var_os("TEST_DIR").unwrap().into(),
-        processes: BTreeMap::from([("script".to_owned(), shell(&script))]),
-        drain_grace_ms: 2_000,
-        builtin: true,
-        ..Config::default()
-    };
-    sichen_worker::run(config).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_killed_worker_started_again_has_killed_its_strangers_before_it_registers() {
-    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
-    let worker = Worker::spawn(&fake, dir.path(), STUBBORN);
-    let (mut conn, first) = fake.welcomed(1).await;
-    conn.grant(grant("script", 5, "{}")).await;
-    let tree = pids(&dir.path().join("attempts/7.0.1.5"), 2).await;
-    worker.signal(nix::sys::signal::Signal::SIGKILL);
-    worker.end().await;
-    let again = Worker::spawn(&fake, dir.path(), STUBBORN);
-    let (_conn, hello) = fake.welcomed(2).await;
-    assert!(
-        tree.iter().all(|pid| !alive(pid)),
-        "nothing of before is alive"
-    );
-    assert_eq!(
-        (hello.worker_uid, hello.boot_id),
-        (first.worker_uid, first.boot_id)
-    );
-    assert_ne!(hello.incarnation, first.incarnation);
-    assert_eq!(hello.journal.len(), 1);
-    assert!(matches!(
-        hello.journal[0].state,
-        Some(v1::journaled_attempt::State::RunningDead(_))
-    ));
-    again.signal(nix::sys::signal::Signal::SIGTERM);
-    assert!(again.end().await.success());
-}
-
-#[tokio::test]
-async fn sigterm_releases_what_does_not_end_and_exits_with_success() {
-    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
-    let worker = Worker::spawn(&fake, dir.path(), "echo $$; sleep 300");
-    let (mut conn, _) = fake.welcomed(1).await;
-    conn.grant(grant("script", 5, "{}")).await;
-    let tree = pids(&dir.path().join("attempts/7.0.1.5"), 1).await;
-    worker.signal(nix::sys::signal::Signal::SIGTERM);
-    assert!(matches!(conn.next().await, Some(ToServer::Draining(_))));
-    let finish = conn.finish().await;
-    assert_eq!(finish.outcome(), v1::Outcome::Released);
-    assert!(!alive(&tree[0]));
-    conn.ack(&finish, v1::Verdict::Accepted).await;
-    assert!(worker.end().await.success());
-}
-
-#[tokio::test]
-async fn a_worker_frozen_past_its_session_kills_its_work_before_it_comes_back() {
-    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
-    let worker = Worker::spawn(&fake, dir.path(), STUBBORN);
-    let mut conn = fake.conn().await;
-    conn.ttl_ms = 1_500;
-    conn.hello().await;
-    conn.welcome(1, Vec::new()).await;
-    conn.grant(grant("script", 5, "{}")).await;
-    let tree = pids(&dir.path().join("attempts/7.0.1.5"), 2).await;
-    worker.signal(nix::sys::signal::Signal::SIGSTOP);
-    tokio::time::sleep(std::time::Duration::from_millis(conn.ttl_ms)).await;
-    assert!(
-        tree.iter().all(|pid| alive(pid)),
-        "the work itself was not frozen"
-    );
-    worker.signal(nix::sys::signal::Signal::SIGCONT);
-    let mut conn = fake.conn().await;
-    let hello = conn.hello().await;
-    assert!(
-        tree.iter().all(|pid| !alive(pid)),
-        "nothing of the old session is alive"
-    );
-    assert_eq!((hello.resume_session, hello.registration), (None, 2));
-    assert_eq!(hello.journal.len(), 1);
-    conn.welcome(2, Vec::new()).await;
-    worker.signal(nix::sys::signal::Signal::SIGTERM);
-    assert!(worker.end().await.success());
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ fn kit(total: u64) -> Kit {
     let data = tempfile::tempdir().unwrap();
     let root = AttemptOutput::of(data.path()).path().to_owned();
     let attempts = Arc::new(Attempts::open(root, 100, total));
-    let dir = attempts.begin("1.0.1.1").unwrap();
+    let dir = attempts.begin("1.0.1.1").unwrap().0;
     Kit {
         data,
         attempts,
@@ -153,7 +153,7 @@ fn without_room_the_stream_says_how_much_is_missing() {
 fn room_is_made_from_the_oldest_ended_attempts() {
     let kit = kit(1_000);
     for (name, size) in [("2.0.1.1", 400), ("3.0.1.1", 400)] {
-        let dir = kit.attempts.begin(name).unwrap();
+        let dir = kit.attempts.begin(name).unwrap().0;
         fs::write(dir.join("own"), vec![0; size]).unwrap();
         kit.attempts.end(dir, 0);
     }
