@@ -330,6 +330,8 @@ pub struct Decision {
 pub struct Dump {
     /// Jobs, deleted ones too.
     pub jobs: Vec<Job>,
+    /// The documents of all revisions of all jobs.
+    pub revisions: Vec<(JobUid, Revision, String)>,
     /// Runs.
     pub runs: Vec<Run>,
     /// Shards.

@@ -14,7 +14,7 @@ use std::io::BufRead;
 
 use axum::body::Bytes;
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{JobUid, OpId, Term, Token};
+use sichen_core::ids::{JobUid, OpId, Revision, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
 
 use super::{convert, wire};
@@ -30,6 +30,8 @@ pub enum Line {
     Event(Event),
     /// A job; deleted ones too.
     Job(Job),
+    /// The document of a revision of a job.
+    Revision(JobUid, Revision, String),
     /// A run.
     Run(Run),
     /// A shard.
@@ -79,6 +81,9 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
         match parse(&line).map_err(placed)? {
             Line::Event(event) => dump.events.push(event),
             Line::Job(job) => dump.jobs.push(job),
+            Line::Revision(job, revision, document) => {
+                dump.revisions.push((job, revision, document));
+            }
             Line::Run(run) => dump.runs.push(run),
             Line::Shard(shard) => dump.shards.push(shard),
             Line::Session(session) => dump.sessions.push(session),
@@ -125,13 +130,18 @@ pub(super) fn lines(dump: Dump, rows: bool) -> Lines {
         return Box::new(events);
     }
     let jobs = dump.jobs.into_iter().map(Row::job);
+    let revisions = dump.revisions.into_iter().map(Row::revision);
     let runs = dump.runs.into_iter().map(Row::run);
     let shards = dump.shards.into_iter().map(Row::shard);
     let sessions = dump.sessions.into_iter().map(Row::session);
     let duties = dump.duties.into_iter().map(Row::duty);
     let decisions = dump.decisions.into_iter();
     let decisions = decisions.map(|(job, decision)| Row::decision(job, decision));
-    let rows = jobs.chain(runs).chain(shards).chain(sessions);
+    let rows = jobs
+        .chain(revisions)
+        .chain(runs)
+        .chain(shards)
+        .chain(sessions);
     let rows = rows.chain(duties).chain(decisions);
     Box::new(events.chain(rows.map(|row| line(&row))))
 }

@@ -45,6 +45,8 @@ async fn an_export_is_the_store_and_the_checker_accepts_it() {
         (&told.jobs, &told.runs, &told.shards),
         (&kept.jobs, &kept.runs, &kept.shards)
     );
+    assert_eq!(told.revisions, kept.revisions);
+    assert!(!told.revisions.is_empty());
     assert_eq!(told.events[..], kept.events[..told.events.len()]);
 
     let minimums = vec![(Sight::Event, 20)];

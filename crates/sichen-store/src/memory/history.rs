@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
-use sichen_core::ids::{RunId, ShardKey};
+use sichen_core::ids::{JobUid, Revision, RunId, ShardKey};
 use sichen_core::model::{Decision, Dump, DutyKey};
 use sichen_core::port::{Error, EventFilter, Fence, Page};
 
-use super::state::{State, Tx};
+use super::state::{JobRow, State, Tx};
 use super::{capped, old_term};
 
 fn run_of(entity: &Entity) -> Option<RunId> {
@@ -75,9 +75,16 @@ pub(super) fn remove(
     Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
 }
 
+fn revisions(row: &JobRow) -> impl Iterator<Item = (JobUid, Revision, String)> {
+    let uid = row.job.uid;
+    let revisions = row.revisions.iter();
+    revisions.map(move |(revision, document)| (uid, *revision, document.clone()))
+}
+
 pub(super) fn dump(state: &State) -> Dump {
     Dump {
         jobs: state.jobs.values().map(|row| row.job.clone()).collect(),
+        revisions: state.jobs.values().flat_map(revisions).collect(),
         runs: state.runs.values().cloned().collect(),
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),
         sessions: state.sessions.values().cloned().collect(),

@@ -120,6 +120,9 @@ pub(super) async fn dump(read: &Read) -> Result<Dump> {
         jobs: read
             .all(sql::DUMP_JOBS, (), |row| Ok(row.job()?.job))
             .await?,
+        revisions: read
+            .all(sql::DUMP_REVISIONS, (), |row| row.revision())
+            .await?,
         runs: read.all(sql::DUMP_RUNS, (), |row| row.run()).await?,
         shards: read
             .all(sql::DUMP_SHARDS, (), |row| Ok(row.shard()?.shard))

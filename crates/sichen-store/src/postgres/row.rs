@@ -199,6 +199,11 @@ impl<'a> Row<'a> {
         })
     }
 
+    /// A revision's job, number and document.
+    pub fn revision(self) -> Result<(JobUid, Revision, String)> {
+        Ok((JobUid(self.uuid(0)?), Revision(self.u32(1)?), self.text(2)?))
+    }
+
     /// A decision whose first column is `i`.
     pub fn decision(self, i: usize) -> Result<Decision> {
         Ok(Decision {

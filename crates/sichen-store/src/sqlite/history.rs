@@ -93,6 +93,7 @@ pub(super) fn dump(read: &Read<'_>) -> Result<Dump> {
     duties.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(Dump {
         jobs: read.all(sql::DUMP_JOBS, [], |row| Ok(row.job()?.job))?,
+        revisions: read.all(sql::DUMP_REVISIONS, [], |row| row.revision())?,
         runs: read.all(sql::DUMP_RUNS, [], |row| row.run())?,
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,

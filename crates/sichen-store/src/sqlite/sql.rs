@@ -35,6 +35,7 @@ statements! {
     DUMP_DECISIONS = "dump_decisions",
     DUMP_EVENTS = "dump_events",
     DUMP_JOBS = "dump_jobs",
+    DUMP_REVISIONS = "dump_revisions",
     DUMP_RUNS = "dump_runs",
     DUMP_SESSIONS = "dump_sessions",
     DUMP_SHARDS = "dump_shards",

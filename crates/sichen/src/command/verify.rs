@@ -138,6 +138,7 @@ fn take(checker: &mut Checker, line: &str) -> Result<(), export::Error> {
     match export::parse(line)? {
         Line::Event(event) => checker.event(&event),
         Line::Job(job) => checker.state(&FinalRow::Job(&job)),
+        Line::Revision(..) => {}
         Line::Run(run) => checker.state(&FinalRow::Run(&run)),
         Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
         Line::Session(session) => checker.state(&FinalRow::Session(&session)),

@@ -24,6 +24,7 @@ use super::Line;
 #[serde(tag = "row", rename_all = "snake_case")]
 pub(super) enum Row {
     Job(JobRow),
+    Revision(RevisionRow),
     Run(Box<RunRow>),
     Shard(Box<ShardRow>),
     Session(SessionRow),
@@ -44,6 +45,13 @@ pub(super) struct JobRow {
     next_due: Option<Timestamp>,
     active_runs: u32,
     created_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RevisionRow {
+    job: String,
+    revision: u32,
+    document: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -154,6 +162,14 @@ impl Row {
             next_due: job.next_due,
             active_runs: job.active_runs,
             created_at: job.created_at,
+        })
+    }
+
+    pub fn revision((job, revision, document): (JobUid, Revision, String)) -> Self {
+        Row::Revision(RevisionRow {
+            job: job.to_string(),
+            revision: revision.0,
+            document,
         })
     }
 
@@ -271,6 +287,9 @@ impl Row {
                 active_runs: row.active_runs,
                 created_at: row.created_at,
             }),
+            Row::Revision(row) => {
+                Line::Revision(uid(&row.job)?, Revision(row.revision), row.document)
+            }
             Row::Run(row) => Line::Run(run(*row)?),
             Row::Shard(row) => Line::Shard(shard(*row)?),
             Row::Session(row) => Line::Session(session(row)?),
