@@ -1,171 +1,40 @@
-//! Real processes, really killed and cut off: nothing is lost, nothing is done twice.
-//!
-//! What a shard did is counted outside the scheduler: each attempt appends a line to a file.
-
-use std::path::{Path, PathBuf};
+//! Real processes, really killed and cut off: nothing is lost, nothing is done twice, whichever
+//! store is below.
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
 
-use crate::program::{Client, Process, spawn, start, until};
+use crate::program::{children, lives, until};
 use crate::proxy::Proxy;
+use crate::scene::{Kind, Scene, on_both_stores};
 
-/// A server with its data, and a place for evidence.
-struct Scene {
-    dir: tempfile::TempDir,
-    server: Process,
-    client: Client,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("server");
-        let server = start(&["server", "--data", text(&data), "--listen", "127.0.0.1:0"]);
-        let client = Client::new(&server.url, &data);
-        Self {
-            dir,
-            server,
-            client,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// SIGKILL, and the same server again on the same port.
-    fn kill_and_restart_server(&mut self) {
-        let address = self.server.url.strip_prefix("http://").unwrap().to_owned();
-        self.server.signal(Signal::SIGKILL);
-        self.server.ended();
-        let data = self.path("server");
-        self.server = start(&["server", "--data", text(&data), "--listen", &address]);
-    }
-
-    /// A worker that may start `/bin/sh`.
-    fn worker(&self, name: &str, server: &str, slots: u32) -> Process {
-        let config = self.path("worker.yaml");
-        std::fs::write(&config, "allow_programs: [/bin/sh]\nbuiltin: true\n").unwrap();
-        let (data, join) = (self.path(name), self.path("server/join-token"));
-        spawn(&[
-            "worker",
-            "--config",
-            text(&config),
-            "--name",
-            name,
-            "--server",
-            server,
-            "--data",
-            text(&data),
-            "--join-token-file",
-            text(&join),
-            "--slots",
-            &slots.to_string(),
-        ])
-    }
-
-    /// Applies a job that runs `run` over `shards` shards.
-    fn apply(&self, name: &str, run: &Value, parameters: &Value, shards: u32) {
-        let document = serde_json::json!({
-            "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": name },
-            "spec": { "run": run, "parameters": parameters, "shards": { "count": shards } },
-        });
-        let file = self.path(&format!("{name}.json"));
-        std::fs::write(&file, document.to_string()).unwrap();
-        self.client.ok(&format!("apply -f {}", text(&file)));
-    }
-
-    /// A job whose every attempt waits for the file `go`, then appends its shard to `done`.
-    fn apply_script(&self, name: &str, shards: u32) {
-        let (go, done) = (self.path("go"), self.path("done"));
-        let (go, done) = (text(&go), text(&done));
-        let script =
-            format!("while [ ! -e {go} ]; do sleep 0.02; done; echo $SICHEN_SHARD_INDEX >> {done}");
-        let argv = ["/bin/sh", "-c", &script];
-        let run = serde_json::json!({ "process": { "argv": argv } });
-        self.apply(name, &run, &serde_json::json!({}), shards);
-    }
-
-    fn go(&self) {
-        std::fs::write(self.path("go"), "").unwrap();
-    }
-
-    /// Which shards were done, in order of their ends.
-    fn done(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.path("done")).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    fn run(&self, key: &str) -> Value {
-        self.client.json(&format!("describe run {key}"))["run"].clone()
-    }
-
-    fn settles(&self, key: &str, state: &str) {
-        until(&format!("{key} is {state}"), || {
-            self.run(key)["state"] == state
-        });
-    }
-
-    /// The shards of a run, all of them, page by page.
-    fn shards(&self, key: &str) -> Vec<Value> {
-        self.client.json(&format!("shards {key}"))["items"]
-            .as_array()
-            .unwrap()
-            .clone()
-    }
-
-    /// One attempt each, and a history that the checker accepts.
-    fn each_shard_took_one_attempt(&self, key: &str) {
-        for shard in self.shards(key) {
-            assert_eq!(
-                (&shard["state"], &shard["attempt"]),
-                (&"succeeded".into(), &1.into())
-            );
-        }
-        self.client.ok("verify");
-    }
-
-    /// Results in a worker's journal that no verdict has come for.
-    fn unacknowledged(&self, worker: &str) -> i64 {
-        let journal = self.path(worker).join("journal.db");
-        let Ok(journal) = rusqlite::Connection::open(journal) else {
-            return -1;
-        };
-        let count = "select count(*) from attempt where finish is not null";
-        journal.query_row(count, [], |row| row.get(0)).unwrap_or(-1)
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+on_both_stores!(
+    new =>
+        a_killed_server_comes_back_and_no_lease_is_lost,
+        a_finish_whose_answer_is_lost_counts_once,
+        a_killed_worker_hands_its_finished_result_in_when_it_comes_back,
+        a_killed_worker_s_shards_run_again_at_once_when_it_comes_back;
+    impatient => a_frozen_worker_is_taken_over_and_what_it_reports_late_is_refused;
+);
 
 /// STUCK-003: the server dies in mid-run and comes back; its workers lose no lease.
-#[test]
-fn a_killed_server_comes_back_and_no_lease_is_lost() {
-    let mut scene = Scene::new();
+fn a_killed_server_comes_back_and_no_lease_is_lost(mut scene: Scene) {
     let worker = scene.worker("w1", &scene.server.url, 4);
     let run = serde_json::json!({ "handler": "sleep" });
     scene.apply("slow", &run, &serde_json::json!({ "ms": 300 }), 24);
     scene.client.ok("run slow --key k");
-    let succeeded = |scene: &Scene| {
-        scene.run("slow:manual:k")["shards"]["succeeded"]
-            .as_u64()
-            .unwrap()
-    };
-    until("six shards have succeeded", || succeeded(&scene) >= 6);
+    until("six shards have succeeded", || {
+        scene.succeeded("slow:manual:k") >= 6
+    });
     scene.kill_and_restart_server();
-    assert!(succeeded(&scene) < 24, "it was killed in mid-run");
+    let so_far = scene.succeeded("slow:manual:k");
+    assert!(so_far < 24, "it was killed in mid-run");
     scene.settles("slow:manual:k", "succeeded");
     scene.each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
 }
 
 /// STUCK-003: the report arrives and its answer is lost; the work is not done again.
-#[test]
-fn a_finish_whose_answer_is_lost_counts_once() {
-    let scene = Scene::new();
+fn a_finish_whose_answer_is_lost_counts_once(scene: Scene) {
     let proxy = Proxy::to(&scene.server.url);
     let mut worker = scene.worker("w1", &proxy.url, 1);
     scene.apply_script("once", 1);
@@ -191,9 +60,7 @@ fn a_finish_whose_answer_is_lost_counts_once() {
 }
 
 /// The result is in the journal of a worker that was killed before it could report it.
-#[test]
-fn a_killed_worker_hands_its_finished_result_in_when_it_comes_back() {
-    let scene = Scene::new();
+fn a_killed_worker_hands_its_finished_result_in_when_it_comes_back(scene: Scene) {
     let proxy = Proxy::to(&scene.server.url);
     let mut worker = scene.worker("w1", &proxy.url, 1);
     scene.apply_script("kept", 1);
@@ -222,9 +89,7 @@ fn a_killed_worker_hands_its_finished_result_in_when_it_comes_back() {
 
 /// STUCK-001, STUCK-013: a killed worker that comes back under its name takes its shards again at
 /// once, long before the old session would have ended.
-#[test]
-fn a_killed_worker_s_shards_run_again_at_once_when_it_comes_back() {
-    let scene = Scene::new();
+fn a_killed_worker_s_shards_run_again_at_once_when_it_comes_back(scene: Scene) {
     let mut worker = scene.worker("w1", &scene.server.url, 2);
     scene.apply_script("again", 2);
     scene.client.ok("run again --key k");
@@ -257,8 +122,36 @@ fn a_killed_worker_s_shards_run_again_at_once_when_it_comes_back() {
         ["0", "1"],
         "the first attempts died with their worker"
     );
-    scene.client.ok("verify");
+    scene.history_is_accepted();
     drop(back);
+}
+
+/// STUCK-001: a worker that is frozen for longer than its session is taken over. Its process goes on,
+/// and what that did is reported when the worker thaws: under a token that is old.
+fn a_frozen_worker_is_taken_over_and_what_it_reports_late_is_refused(scene: Scene) {
+    let frozen = scene.worker("w1", &scene.server.url, 1);
+    scene.apply_script("frozen", 1);
+    scene.client.ok("run frozen --key k");
+    let attempt = |scene: &Scene| scene.shards("frozen:manual:k")[0]["attempt"].clone();
+    until("its process runs", || !children(frozen.pid()).is_empty());
+    let of_frozen = children(frozen.pid());
+    frozen.signal(Signal::SIGSTOP);
+    let second = scene.worker("w2", &scene.server.url, 1);
+    until("another has taken over", || attempt(&scene) == 2);
+    scene.go();
+    scene.settles("frozen:manual:k", "succeeded");
+    until("both have done it", || scene.done().len() == 2);
+    frozen.signal(Signal::SIGCONT);
+    until("what the frozen one started is gone", || {
+        of_frozen.iter().all(|pid| !lives(*pid))
+    });
+    until("the late report is refused", || {
+        let events = scene.client.ok("events frozen:manual:k -o json");
+        events.contains("report_refused") && scene.unacknowledged("w1") == 0
+    });
+    assert_eq!(attempt(&scene), 2, "the late report changed nothing");
+    scene.history_is_accepted();
+    drop(second);
 }
 
 /// 100,000 shards in one run, the server killed half way: bounded memory, every outcome kept.
@@ -266,7 +159,7 @@ fn a_killed_worker_s_shards_run_again_at_once_when_it_comes_back() {
 fn the_largest_run_survives_a_killed_server_in_bounded_memory() {
     const SHARDS: u32 = 100_000;
     const LIMIT_KIB: u64 = 200 * 1024;
-    let mut scene = Scene::new();
+    let mut scene = Scene::new(Kind::Sqlite).unwrap();
     let workers = ["w1", "w2"].map(|name| scene.worker(name, &scene.server.url, 256));
     let run = serde_json::json!({ "handler": "noop" });
     scene.apply("large", &run, &serde_json::json!({}), SHARDS);

@@ -10,9 +10,12 @@
 )]
 
 mod cli;
+mod database;
 mod demo;
 mod failover;
 mod fence;
+mod outage;
 mod program;
 mod proxy;
+mod scene;
 mod session;

@@ -1,0 +1,100 @@
+//! A throwaway PostgreSQL under a real server, and what can befall it.
+//!
+//! # Invariants
+//! - Harm is done from outside, as an operator or a foreign program would: nothing here knows the
+//!   store's tables but those that it is told to lock.
+
+use std::sync::OnceLock;
+
+use sichen_testdb::postgres;
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls};
+
+/// One PostgreSQL for one scene.
+#[derive(Debug)]
+pub struct Database {
+    server: postgres::Server,
+}
+
+impl Database {
+    /// A new one, which keeps what it commits; `None`, and said so, if it is left out by name.
+    pub fn start() -> Option<Self> {
+        let options = postgres::Options {
+            durable: true,
+            port: true,
+            ..postgres::Options::default()
+        };
+        let server = postgres::Server::start(options)?;
+        Some(Self { server })
+    }
+
+    /// Where a program finds it.
+    pub fn url(&self) -> String {
+        format!(
+            "postgres://postgres@127.0.0.1:{}/postgres",
+            self.server.port()
+        )
+    }
+
+    /// A connection of one's own.
+    pub fn connect(&self) -> Session {
+        let client = runtime().block_on(async {
+            let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
+            // Ends with the client.
+            runtime().spawn(connection);
+            client
+        });
+        Session { client }
+    }
+
+    /// As a crash would end it.
+    pub fn stop_at_once(&mut self) {
+        self.server.stop_at_once();
+    }
+
+    /// Again, where it was.
+    pub fn start_again(&mut self) {
+        self.server.start_again();
+    }
+
+    /// SIGKILL to a backend that serves the scheduler: PostgreSQL throws all sessions out and
+    /// recovers.
+    pub fn kill_a_backend(&self) {
+        let query = "select pid from pg_stat_activity \
+                     where application_name = 'sichen' order by backend_start limit 1";
+        let pid = self.connect().number(query);
+        self.server.kill_backend(i32::try_from(pid).unwrap());
+    }
+
+    /// Ends every session of the scheduler; how many there were.
+    pub fn terminate_all_sessions(&self) -> i64 {
+        let query = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                     where application_name = 'sichen'";
+        self.connect().number(query)
+    }
+}
+
+/// A foreign program's session; what it holds it holds until it goes.
+pub struct Session {
+    client: Client,
+}
+
+impl Session {
+    /// The one number that a query answers with.
+    pub fn number(&self, query: &str) -> i64 {
+        let query = format!("select ({query})::bigint");
+        let row = runtime().block_on(self.client.query_one(&query, &[]));
+        row.unwrap_or_else(|e| panic!("{query}: {e:?}")).get(0)
+    }
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    })
+}
