@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use sichen_proto::v1;
 
 use crate::fake::{Fake, grant};
-use crate::process::{alive, config, kept, run_once, start};
-use sichen_sdk::output::Stream;
+use crate::process::{alive, config, run_once, start};
 
 /// RETRY-001: the timeout takes the grandchildren too, again and again, and leaves no handle open.
 #[tokio::test]
@@ -99,29 +98,6 @@ async fn a_start_that_fails_is_told_apart_from_an_exit() {
         assert!(error.message.contains(word), "{}", error.message);
         conn.ack(&finish, v1::Verdict::Accepted).await;
     }
-}
-
-/// LOG-001: of a flood the head and the tail are kept, with a mark of what was dropped between.
-#[tokio::test]
-async fn a_flood_keeps_its_head_and_its_tail() {
-    let script = "echo first; head -c 200000000 /dev/zero; echo last";
-    let (finish, attempt, _dir) = run_once(script, grant("script", 5, "{}")).await;
-    assert_eq!(
-        finish.outcome(),
-        v1::Outcome::Succeeded,
-        "{:?}",
-        finish.error
-    );
-    let text = kept(&attempt, Stream::Stdout);
-    assert!(text.starts_with(b"first\n") && text.ends_with(b"last\n"));
-    let all = 200_000_000 + 6 + 5;
-    // What is kept, less the line itself, whose number has nine digits.
-    let mark = "\n[199999999 bytes were not kept]\n".len();
-    let mark = format!("\n[{} bytes were not kept]\n", all - (text.len() - mark));
-    assert!(
-        text.windows(mark.len())
-            .any(|window| window == mark.as_bytes())
-    );
 }
 
 /// LOG-003: bytes that are no UTF-8 are kept as they came, and change nothing about the end.

@@ -76,10 +76,10 @@ async fn the_rest_of_a_tree_has_its_grace_when_the_main_process_ends_first() {
 }
 
 /// A worker in a process of its own, this test binary, so that it can be killed.
-struct Worker(Child);
+pub(crate) struct Worker(Child);
 
 impl Worker {
-    fn spawn(fake: &Fake, dir: &Path, script: &str) -> Worker {
+    pub(crate) fn spawn(fake: &Fake, dir: &Path, script: &str) -> Worker {
         Worker::contained(fake, dir, script, Containment::Auto)
     }
 
@@ -102,12 +102,16 @@ impl Worker {
         Worker(child)
     }
 
-    fn signal(&self, signal: nix::sys::signal::Signal) {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
-    async fn end(mut self) -> std::process::ExitStatus {
+    pub(crate) async fn end(mut self) -> std::process::ExitStatus {
         patiently(tokio::task::spawn_blocking(move || self.0.wait().unwrap()))
             .await
             .unwrap()

@@ -7,4 +7,5 @@ mod cases;
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
 mod kill;
+mod output;
 mod process;
