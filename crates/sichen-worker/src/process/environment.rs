@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use sichen_sdk::session::DEFAULT_GRACE_MS;
 use sichen_sdk::{Context, Part};
 
 use super::Launch;
@@ -38,8 +39,14 @@ pub(super) fn of(
     add("ATTEMPT", context.attempt().to_string());
     add("TOKEN", context.token().to_string());
     add("FENCE_KEY", context.fence_key().to_owned());
-    add("TIMEOUT_MS", grant.attempt_timeout_ms.to_string());
-    add("GRACE_MS", grant.grace_ms.to_string());
+    if grant.attempt_timeout_ms > 0 {
+        add("TIMEOUT_MS", grant.attempt_timeout_ms.to_string());
+    }
+    let grace_ms = match grant.grace_ms {
+        0 => DEFAULT_GRACE_MS,
+        grace_ms => grace_ms,
+    };
+    add("GRACE_MS", grace_ms.to_string());
     match context.part() {
         Part::Count { index, total } => {
             add("SHARD_INDEX", index.to_string());
@@ -117,7 +124,8 @@ pub(super) fn of(
     Ok(env)
 }
 
-/// Texts, numbers and booleans among the parameters, under names that a shell can spell.
+/// Texts, numbers and booleans among the parameters, under names that a shell can spell. Of two
+/// that are spelt alike the last in order counts.
 fn scalars(context: &Context) -> Vec<(String, String)> {
     let parameters: serde_json::Value = context.read_parameters().unwrap_or_default();
     let Some(map) = parameters.as_object() else {
@@ -138,7 +146,9 @@ fn scalars(context: &Context) -> Vec<(String, String)> {
                     '_'
                 }
             });
-            Some((name.collect(), text))
+            // What no environment can carry stands in the file.
+            let fits = text.len() <= MAX_VALUE_BYTES && !text.contains('\0');
+            fits.then(|| (name.collect(), text))
         })
         .collect()
 }

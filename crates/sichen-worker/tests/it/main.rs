@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "drives real processes")]
 
 mod cases;
+mod environment;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;

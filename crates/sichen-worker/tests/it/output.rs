@@ -140,9 +140,9 @@ async fn a_stranger_that_holds_the_pipe_keeps_no_attempt() {
     assert!(asked.elapsed() < Duration::from_secs(5));
     let refused = patiently(async {
         loop {
-            match pipe.write(b"late\n") {
+            match pipe.write_all(b"late\n") {
                 Err(error) => return error,
-                Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Ok(()) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
     });

@@ -70,54 +70,6 @@ pub(crate) fn kept(attempt: &Path, stream: Stream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_process_finds_the_contract_in_its_environment() {
-    let range = v1::IntRange { from: 10, to: 20 };
-    let descriptor = Some(v1::Descriptor {
-        descriptor: Some(v1::descriptor::Descriptor::IntRange(range)),
-    });
-    let grant = v1::Grant {
-        descriptor,
-        total: 4,
-        run_key: "job:2026-08-30T00:00:00+08:00".into(),
-        planned_at_us: Some(1_788_019_200_000_000),
-        attempt_timeout_ms: 60_000,
-        ..grant("script", 5, r#"{"city": "a b", "deep": {"x": 1}}"#)
-    };
-    let (finish, attempt, _dir) = run_once("env; cat $SICHEN_PARAMETERS_FILE", grant).await;
-    assert_eq!(
-        finish.outcome(),
-        v1::Outcome::Succeeded,
-        "{:?}",
-        finish.error
-    );
-    let text = std::fs::read_to_string(attempt.join("stdout.log")).unwrap();
-    for line in [
-        "SICHEN_JOB=default/test",
-        "SICHEN_RUN=job:2026-08-30T00:00:00+08:00",
-        "SICHEN_SHARD_INDEX=0",
-        "SICHEN_SHARD_TOTAL=4",
-        "SICHEN_RANGE_FROM=10",
-        "SICHEN_RANGE_TO=20",
-        "SICHEN_ATTEMPT=1",
-        "SICHEN_TOKEN=5",
-        "SICHEN_FENCE_KEY=key",
-        "SICHEN_PLANNED_AT=2026-08-29T16:00:00Z",
-        "SICHEN_TIMEOUT_MS=60000",
-        "SICHEN_PARAM_CITY=a b",
-        r#"{"city": "a b", "deep": {"x": 1}}"#,
-    ] {
-        assert!(
-            text.lines().any(|l| l == line),
-            "{line} is missing in\n{text}"
-        );
-    }
-    assert!(
-        !text.contains("CARGO"),
-        "the worker's own environment stays its own"
-    );
-}
-
-#[tokio::test]
 async fn the_end_of_a_process_is_named() {
     for (script, code) in [
         ("echo why >&2; exit 3", "exit-3"),
