@@ -33,6 +33,8 @@ pub enum Part {
     Postgres,
     /// The fence kit for MySQL and MariaDB
     Mariadb,
+    /// PostgreSQL through a pooler
+    Pgbouncer,
 }
 
 impl Part {
@@ -45,6 +47,7 @@ impl Part {
                 "everything on PostgreSQL: the store, the process tests and the demo on it, its fence kit"
             }
             Part::Mariadb => "the fence kit for MySQL and MariaDB",
+            Part::Pgbouncer => "the store through pgbouncer in transaction mode",
         }
     }
 
@@ -54,6 +57,7 @@ impl Part {
             Part::Process | Part::Sim | Part::Doc => None,
             Part::Postgres => Some(Service::Postgres),
             Part::Mariadb => Some(Service::Mariadb),
+            Part::Pgbouncer => Some(Service::Pgbouncer),
         }
     }
 }

@@ -19,15 +19,19 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]); encryption:
 //! connections are plain, to a server on this machine or over a network that is trusted.
 
+mod address;
 mod batch;
 mod check;
 mod clock;
+mod connect;
 mod duties;
 mod engine;
+mod fault;
 mod history;
 mod jobs;
 mod kept;
 mod leases;
+mod link;
 mod migrate;
 mod param;
 mod row;
@@ -71,6 +75,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// For one statement, and for a free connection.
     pub statement_timeout: Duration,
+    /// For all of one transaction, counted here: also where nothing answers any more.
+    pub call_timeout: Duration,
     /// For a lock that another transaction holds; the transaction is then tried anew.
     pub lock_timeout: Duration,
     /// After which the server ends a transaction whose client has gone silent.
@@ -85,6 +91,7 @@ impl Default for Options {
             connections: 16,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(60),
             lock_timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(5),
         }

@@ -11,6 +11,7 @@
 // Development only: what goes wrong here fails the test that asked, and says why.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod pgbouncer;
 pub mod postgres;
 mod programs;
 

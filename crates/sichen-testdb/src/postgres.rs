@@ -162,7 +162,11 @@ impl Server {
 
     /// A program of the server's, as a user who may run it; it ends with this thread of the test.
     fn command(&self, program: &str) -> Command {
-        let program = self.programs.join(program);
+        self.command_of(&self.programs.join(program))
+    }
+
+    /// As [`Server::command`], of any program.
+    pub(crate) fn command_of(&self, program: &Path) -> Command {
         let mut command = if cfg!(target_os = "linux") {
             let mut command = Command::new("setpriv");
             if geteuid().is_root() {
@@ -235,7 +239,7 @@ impl Drop for Server {
     }
 }
 
-fn pid_of(child: &Child) -> Pid {
+pub(crate) fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id().try_into().expect("a pid is small"))
 }
 
@@ -276,7 +280,7 @@ fn sweep(base: &Path) {
     clippy::disallowed_methods,
     reason = "a real process is waited for in real time"
 )]
-fn until(mut is_so: impl FnMut() -> bool) -> bool {
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
     loop {
         if is_so() {

@@ -16,17 +16,19 @@ const OLDEST_POSTGRES: u32 = 14;
 pub enum Service {
     Postgres,
     Mariadb,
+    Pgbouncer,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: [Service; 2] = [Service::Postgres, Service::Mariadb];
+    pub const ALL: [Service; 3] = [Service::Postgres, Service::Mariadb, Service::Pgbouncer];
 
     /// Its name in [`WITHOUT`].
     pub fn name(self) -> &'static str {
         match self {
             Service::Postgres => "postgres",
             Service::Mariadb => "mariadb",
+            Service::Pgbouncer => "pgbouncer",
         }
     }
 
@@ -35,6 +37,7 @@ impl Service {
         match self {
             Service::Postgres => find_postgres().is_some(),
             Service::Mariadb => find_mariadb().is_some(),
+            Service::Pgbouncer => find_pgbouncer().is_some(),
         }
     }
 
@@ -46,6 +49,7 @@ impl Service {
                 &["mariadb-server-core", "mariadb-client-core"],
                 &["mariadb-server"],
             ],
+            Service::Pgbouncer => &[&["pgbouncer"]],
         }
     }
 
@@ -62,6 +66,11 @@ impl Service {
                 "no MariaDB server is installed here. Install one (Debian, Ubuntu: \
                  apt-get install mariadb-server-core mariadb-client-core; Fedora: dnf install \
                  mariadb-server; Arch: pacman -S mariadb; macOS: brew install mariadb)"
+                    .to_owned()
+            }
+            Service::Pgbouncer => {
+                "no pgbouncer is installed here. Install it (Debian, Ubuntu, Fedora: the package \
+                 pgbouncer; Arch: pacman -S pgbouncer; macOS: brew install pgbouncer)"
                     .to_owned()
             }
         };
@@ -135,20 +144,32 @@ pub fn mariadb() -> Option<MariadbPrograms> {
     Some(find_mariadb().unwrap_or_else(|| panic!("{}", Service::Mariadb.missing())))
 }
 
-fn find_mariadb() -> Option<MariadbPrograms> {
-    // Servers stand in places that a user's PATH may lack.
+/// The pooler's program; `None` if it is left out by name.
+pub fn pgbouncer() -> Option<PathBuf> {
+    if Service::Pgbouncer.is_left_out() {
+        return None;
+    }
+    Some(find_pgbouncer().unwrap_or_else(|| panic!("{}", Service::Pgbouncer.missing())))
+}
+
+fn find_pgbouncer() -> Option<PathBuf> {
+    find_program("pgbouncer")
+}
+
+/// Servers stand in places that a user's PATH may lack.
+fn find_program(name: &str) -> Option<PathBuf> {
     let dirs = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
-    dirs.extend(std::env::split_paths(&path));
-    let find = |name: &str| {
-        let paths = dirs.iter().map(|dir| dir.join(name));
-        paths.into_iter().find(|path| Path::is_file(path))
-    };
+    let dirs = dirs.iter().map(PathBuf::from);
+    let mut paths = dirs.chain(std::env::split_paths(&path));
+    paths.find_map(|dir| Some(dir.join(name)).filter(|path| Path::is_file(path)))
+}
+
+fn find_mariadb() -> Option<MariadbPrograms> {
     // The script that makes the tables asks a third program, of another package.
-    find("my_print_defaults")?;
+    find_program("my_print_defaults")?;
     Some(MariadbPrograms {
-        install: find("mariadb-install-db")?,
-        daemon: find("mariadbd")?,
+        install: find_program("mariadb-install-db")?,
+        daemon: find_program("mariadbd")?,
     })
 }

@@ -1,25 +1,24 @@
 //! What is looked at before a server is used.
 
-use deadpool_postgres::Object;
 use sichen_core::port::Error;
 
-use super::tx::{Result, fault};
+use super::fault::{Result, fault};
+use super::link::Link;
 
 /// The oldest server that may be used, as its version number.
 const OLDEST: i32 = 140_000;
 
+const LOOK: &str = "select current_setting('server_version_num')::integer, current_setting('fsync'), \
+     current_setting('synchronous_commit'), pg_is_in_recovery()";
+
 /// # Errors
 /// [`Error::Unavailable`] if the server is too old or may forget what it has committed;
 /// [`Error::ReadOnly`] if it is a standby.
-pub(super) async fn server(client: &Object, unsafe_durability: bool) -> Result<()> {
-    let row = client
-        .query_one(
-            "select current_setting('server_version_num')::integer, current_setting('fsync'), \
-             current_setting('synchronous_commit'), pg_is_in_recovery()",
-            &[],
-        )
-        .await
-        .map_err(|e| fault(&e).0)?;
+pub(super) async fn server(link: &Link, unsafe_durability: bool) -> Result<()> {
+    let rows = link.query(LOOK, &[]).await.map_err(|e| fault(&e).0)?;
+    let Some(row) = rows.first() else {
+        return Err(Error::Corrupt("the server says nothing of itself".into()));
+    };
     let (version, fsync, commit, standby): (i32, String, String, bool) =
         (row.get(0), row.get(1), row.get(2), row.get(3));
     if version < OLDEST {

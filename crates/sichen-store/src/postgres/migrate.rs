@@ -8,40 +8,40 @@
 //! # Not here
 //! The schema itself (`sql/postgres/migrations`).
 
-use deadpool_postgres::Object;
 use sichen_core::port::Error;
 
+use super::fault::{Result, fault};
+use super::link::Link;
+use super::param::Params;
 use super::sql::MIGRATIONS;
-use super::tx::{Result, fault};
 
 /// The advisory lock of whoever migrates: "sichen" in ASCII.
 const LOCK: i64 = 0x7369_6368_656e;
 
+const APPLIED: &str = "select no, name, checksum from migration order by no";
+const APPLY: &str = "insert into migration values ($1, $2, $3)";
+
 /// Applies what is missing.
-pub(super) async fn migrate(client: &mut Object) -> Result<()> {
-    migrate_to(client, MIGRATIONS).await
+pub(super) async fn migrate(link: Link) -> Result<()> {
+    let done = migrate_to(&link, MIGRATIONS).await;
+    if done.is_err() {
+        // Whatever is open on it ends with it.
+        link.close();
+    }
+    done
 }
 
-async fn migrate_to(client: &mut Object, known: &[(u32, &str, &str)]) -> Result<()> {
-    let fault = |e| fault(&e).0;
-    let tx = client.transaction().await.map_err(fault)?;
+async fn migrate_to(link: &Link, known: &[(u32, &str, &str)]) -> Result<()> {
+    let fault = |e: tokio_postgres::Error| fault(&e).0;
     // Another process may be at it, for longer than a statement usually takes.
-    tx.batch_execute("set local statement_timeout = 0; set local lock_timeout = 0")
-        .await
-        .map_err(fault)?;
-    tx.execute("select pg_advisory_xact_lock($1)", &[&LOCK])
-        .await
-        .map_err(fault)?;
-    tx.batch_execute(
-        "create table if not exists migration
-           (no integer primary key, name text not null, checksum text not null)",
-    )
-    .await
-    .map_err(fault)?;
-    let rows = tx
-        .query("select no, name, checksum from migration order by no", &[])
-        .await
-        .map_err(fault)?;
+    let begin = format!(
+        "begin; set local statement_timeout = 0; set local lock_timeout = 0; \
+         select pg_advisory_xact_lock({LOCK}); \
+         create table if not exists migration \
+           (no integer primary key, name text not null, checksum text not null)"
+    );
+    link.batch(&begin).await.map_err(fault)?;
+    let rows = link.query(APPLIED, &[]).await.map_err(fault)?;
     let applied: Vec<(i64, String, String)> = rows
         .iter()
         .map(|row| (i64::from(row.get::<_, i32>(0)), row.get(1), row.get(2)))
@@ -63,18 +63,13 @@ async fn migrate_to(client: &mut Object, known: &[(u32, &str, &str)]) -> Result<
                 )));
             }
             None => {
-                tx.batch_execute(text).await.map_err(fault)?;
-                let no = i32::try_from(*no).unwrap_or(i32::MAX);
-                tx.execute(
-                    "insert into migration values ($1, $2, $3)",
-                    &[&no, name, &sum],
-                )
-                .await
-                .map_err(fault)?;
+                link.batch(text).await.map_err(fault)?;
+                let params = (*no, *name, sum).list();
+                link.query(APPLY, &params).await.map_err(fault)?;
             }
         }
     }
-    tx.commit().await.map_err(fault)
+    link.batch("commit").await.map_err(fault)
 }
 
 /// FNV-1a of the text without its line ends' kind: enough to notice an edit.

@@ -1,4 +1,5 @@
-//! Parameters of statements: one type for all, sent as what the prepared statement asks for.
+//! Parameters of statements: one type for all, sent as what the prepared statement asks for, or as
+//! what they are where nothing is prepared.
 //!
 //! # Not here
 //! Rows ([`super::row`]).
@@ -6,7 +7,7 @@
 use std::error::Error;
 
 use bytes::BytesMut;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
 /// One parameter.
@@ -43,6 +44,27 @@ impl Param {
         match self {
             Param::Text(s) => Some(s),
             _ => None,
+        }
+    }
+    /// The type under which it is sent where the server is not asked for its own: what the server does
+    /// not find fitting it casts, as in an insertion.
+    pub fn sql_type(&self) -> Type {
+        match self {
+            Param::Null => unknown(),
+            Param::Int(_) => Type::INT8,
+            Param::Flag(_) => Type::BOOL,
+            Param::Text(_) => Type::TEXT,
+            Param::Uuid(_) => Type::UUID,
+            Param::Ints(_) | Param::OptInts(_) => Type::INT8_ARRAY,
+            Param::Texts(_) | Param::OptTexts(_) => Type::TEXT_ARRAY,
+            Param::Uuids(_) => Type::UUID_ARRAY,
+            Param::Column(values) => match values.iter().find(|v| !matches!(v, Param::Null)) {
+                Some(Param::Int(_)) => Type::INT8_ARRAY,
+                Some(Param::Flag(_)) => Type::BOOL_ARRAY,
+                Some(Param::Text(_)) => Type::TEXT_ARRAY,
+                Some(Param::Uuid(_)) => Type::UUID_ARRAY,
+                _ => unknown(),
+            },
         }
     }
     fn uuid(&self) -> Option<Uuid> {
@@ -87,6 +109,8 @@ impl ToSql for Param {
                     Type::TEXT_ARRAY => all(v, Param::text).to_sql(ty, out),
                     Type::UUID_ARRAY => all(v, Param::uuid).to_sql(ty, out),
                     Type::BOOL_ARRAY => all(v, Param::flag).to_sql(ty, out),
+                    // Other columns of the batch give it its length.
+                    _ if v.iter().all(|p| matches!(p, Param::Null)) => Ok(IsNull::Yes),
                     _ => Err(format!("a column is no {ty}").into()),
                 }
             }
@@ -97,6 +121,11 @@ impl ToSql for Param {
         true
     }
     to_sql_checked!();
+}
+
+/// The type that the server finds out by itself.
+fn unknown() -> Type {
+    Type::new(String::new(), 0, Kind::Pseudo, String::new())
 }
 
 /// What can be a parameter.

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use deadpool_postgres::Object;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
@@ -31,55 +30,18 @@ use tokio_postgres::error::SqlState;
 
 use super::batch::Gathered;
 use super::clock::Time;
+pub(super) use super::fault::Result;
+use super::fault::fault;
 use super::kept::Kept;
+use super::link::{Link, Ready};
 use super::param::{Param, Params, params};
 use super::row::{DutyRow, JobRow, Row, ShardRow, at, int};
 use super::sql;
-
-pub(super) type Result<T> = std::result::Result<T, Error>;
 
 /// Statements on their way at once.
 const IN_FLIGHT: usize = 1_000;
 /// Events written by one statement.
 const EVENTS: usize = 5_000;
-
-/// What PostgreSQL's error means to the port, and whether the same transaction may fare better when
-/// it is tried anew.
-pub(super) fn fault(e: &tokio_postgres::Error) -> (Error, bool) {
-    let text = match e.as_db_error() {
-        Some(db) => format!("{} ({})", db.message(), db.code().code()),
-        None => match std::error::Error::source(e) {
-            Some(source) => format!("{e}: {source}"),
-            None => e.to_string(),
-        },
-    };
-    let Some(code) = e.code() else {
-        // Nothing the server said: the connection broke, or a value did not fit.
-        let lost =
-            e.is_closed() || std::error::Error::source(e).is_some_and(|s| s.is::<std::io::Error>());
-        return if lost {
-            (Error::Unavailable(text), true)
-        } else {
-            (Error::Corrupt(text), false)
-        };
-    };
-    let class = code.code().get(..2).unwrap_or_default();
-    match code {
-        &SqlState::T_R_SERIALIZATION_FAILURE
-        | &SqlState::T_R_DEADLOCK_DETECTED
-        | &SqlState::LOCK_NOT_AVAILABLE
-        // Another writer was first with the same key: the next look finds its row.
-        | &SqlState::UNIQUE_VIOLATION => (Error::Busy(text), true),
-        &SqlState::QUERY_CANCELED => (Error::Unavailable(text), false),
-        &SqlState::DISK_FULL | &SqlState::READ_ONLY_SQL_TRANSACTION | &SqlState::IO_ERROR => {
-            (Error::ReadOnly(text), false)
-        }
-        _ if class == "08" || class == "57" => (Error::Unavailable(text), true),
-        _ if class == "53" => (Error::Unavailable(text), false),
-        // The rest are rows or statements that do not fit the schema: nothing a retry would mend.
-        _ => (Error::Corrupt(text), false),
-    }
-}
 
 type Answered = std::result::Result<u64, tokio_postgres::Error>;
 
@@ -102,7 +64,7 @@ impl Common {
 
 /// Reads from one connection.
 pub(super) struct Read {
-    client: Option<Arc<Object>>,
+    link: Option<Arc<Link>>,
     /// The store's clock, read when the snapshot was taken (in a transaction: after its locks).
     pub now: Timestamp,
     pub epoch: u32,
@@ -130,9 +92,9 @@ fn name_of(statement: &'static str) -> &'static str {
 }
 
 impl Read {
-    pub fn new(client: Object, common: Arc<Common>) -> Self {
+    pub fn new(link: Link, common: Arc<Common>) -> Self {
         Self {
-            client: Some(Arc::new(client)),
+            link: Some(Arc::new(link)),
             now: Timestamp::UNIX_EPOCH,
             epoch: 0,
             mark: Timestamp::MIN,
@@ -145,8 +107,8 @@ impl Read {
         }
     }
 
-    fn client(&self) -> &Arc<Object> {
-        self.client.as_ref().expect("it is taken only by drop")
+    fn link(&self) -> &Arc<Link> {
+        self.link.as_ref().expect("it is taken only by drop")
     }
 
     fn fault(&self, e: &tokio_postgres::Error) -> Error {
@@ -186,22 +148,22 @@ impl Read {
     }
 
     /// Begins the transaction `how`.
-    pub async fn begin(&self, how: &'static str) -> Result<()> {
+    pub async fn begin(&self, how: &str) -> Result<()> {
         self.open.store(true, Ordering::Relaxed);
-        let begun = self.client().batch_execute(how).await;
+        let begun = self.link().batch(how).await;
         begun.map_err(|e| self.fault(&e))
     }
 
     /// Ends the transaction; the raw error, since only the caller can tell what it means.
     pub async fn end(&self, how: &'static str) -> std::result::Result<(), tokio_postgres::Error> {
-        self.client().batch_execute(how).await?;
+        self.link().batch(how).await?;
         self.open.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    async fn prepared(&self, statement: &'static str) -> Result<tokio_postgres::Statement> {
-        match self.client().prepare_cached(statement).await {
-            Ok(prepared) => Ok(prepared),
+    async fn ready(&self, statement: &'static str) -> Result<Ready> {
+        match self.link().ready(statement).await {
+            Ok(ready) => Ok(ready),
             Err(e) => Err(self.blame(&e).await),
         }
     }
@@ -209,7 +171,7 @@ impl Read {
     /// Prepares a statement that is about to be asked many times at once.
     pub async fn warm(&self, statement: &'static str) -> Result<()> {
         self.flush().await?;
-        self.prepared(statement).await.map(drop)
+        self.ready(statement).await.map(drop)
     }
 
     /// Gathers a write, or looks at what is gathered.
@@ -227,10 +189,8 @@ impl Read {
 
     /// Sends a statement that must find so many rows, and does not wait for it.
     async fn send(&self, statement: &'static str, params: Vec<Param>, rows: u64) -> Result<()> {
-        let prepared = self.prepared(statement).await?;
-        let client = Arc::clone(self.client());
-        let mut flight: BoxFuture<'static, Answered> =
-            Box::pin(async move { client.execute_raw(&prepared, params).await });
+        let ready = self.ready(statement).await?;
+        let mut flight = self.link().execute(ready, params);
         // The first poll sends it.
         let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
         match first {
@@ -252,10 +212,7 @@ impl Read {
         params: Vec<Param>,
     ) -> Result<Vec<tokio_postgres::Row>> {
         self.flush().await?;
-        let prepared = self.prepared(statement).await?;
-        let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
-            params.iter().map(|p| p as _).collect();
-        match self.client().query(&prepared, &params).await {
+        match self.link().query(statement, &params).await {
             Ok(rows) => Ok(rows),
             Err(e) => Err(self.blame(&e).await),
         }
@@ -410,10 +367,9 @@ impl Drop for Read {
     fn drop(&mut self) {
         locked(&self.flights).clear();
         if self.open.load(Ordering::Relaxed)
-            && let Some(client) = self.client.take().and_then(Arc::into_inner)
+            && let Some(link) = self.link.take().and_then(Arc::into_inner)
         {
-            // Closing the connection rolls back what was left open.
-            drop(Object::take(client));
+            link.close();
         }
     }
 }
@@ -512,8 +468,8 @@ impl Tx {
     pub async fn run(&self, statement: &'static str, params: impl Params) -> Result<usize> {
         let params = params.list();
         self.flush().await?;
-        let prepared = self.prepared(statement).await?;
-        match self.client().execute_raw(&prepared, params).await {
+        let ready = self.ready(statement).await?;
+        match self.link().execute(ready, params).await {
             Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
             Err(e) => Err(self.blame(&e).await),
         }

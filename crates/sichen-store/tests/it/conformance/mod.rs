@@ -238,6 +238,12 @@ conforms!(sqlite_in_memory, crate::conformance::new_sqlite);
 conforms!(sqlite_on_disk, crate::conformance::new_sqlite_on_disk);
 #[cfg(feature = "postgres")]
 conforms!(postgres, claims_together, crate::postgres::prove_all);
+#[cfg(feature = "postgres")]
+conforms!(
+    postgres_through_a_pooler,
+    claims_together,
+    crate::postgres::prove_all_through_a_pooler
+);
 
 fn new_memory(clock: Arc<ManualClock>) -> Made {
     (

@@ -4,6 +4,7 @@
 
 mod faults;
 mod plans;
+mod pooled;
 mod server;
 mod start;
 mod statements;
@@ -18,19 +19,26 @@ use sichen_store::clock::ManualClock;
 use crate::bench::{Bench, at};
 use crate::fold;
 
+pub use pooled::prove_all as prove_all_through_a_pooler;
 pub use server::Server;
 
 /// A claim and its name.
 type Claim = (&'static str, fn(&Bench));
 
+/// A store with what must be kept as long as it.
+type Fresh = (Arc<dyn Store>, Arc<ManualClock>, Box<dyn Any>);
+
 /// Asks all `claims` of stores on one server, and says which do not hold.
 pub fn prove_all(claims: &[Claim]) {
-    let Some(server) = Server::start() else {
-        return;
-    };
+    if let Some(server) = Server::start() {
+        hold(claims, || fresh(&server));
+    }
+}
+
+fn hold(claims: &[Claim], make: impl Fn() -> Fresh) {
     let mut failed = Vec::new();
     for (name, claim) in claims {
-        let (store, clock, _kept) = fresh(&server);
+        let (store, clock, _kept) = make();
         let held = catch_unwind(AssertUnwindSafe(|| {
             let bench = Bench::new(store, clock);
             claim(&bench);
@@ -49,7 +57,7 @@ pub fn prove_all(claims: &[Claim]) {
 }
 
 /// A store of its own on `server`, with a clock that is moved by hand.
-pub fn fresh(server: &Server) -> (Arc<dyn Store>, Arc<ManualClock>, Box<dyn Any>) {
+pub fn fresh(server: &Server) -> Fresh {
     let clock = Arc::new(ManualClock::new(at(0)));
     let store = server.open(&server.new_schema(), Some(Arc::clone(&clock) as _));
     (Arc::new(store), clock, Box::new(()))

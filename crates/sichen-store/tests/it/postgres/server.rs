@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sichen_store::clock::Clock;
 use sichen_store::postgres::{Options, PostgresStore};
+use sichen_testdb::pgbouncer::Pgbouncer;
 use sichen_testdb::postgres;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
@@ -44,6 +45,17 @@ impl Server {
     /// Stops the server at once, as a crash would, and waits for its end.
     pub fn stop(&mut self) {
         self.server.stop_at_once();
+    }
+
+    /// A pooler before it that has `size` server connections a schema; `None`, and said so, if that is
+    /// left out by name.
+    pub fn pooler(&self, size: u32, more: &str) -> Option<Pgbouncer> {
+        Pgbouncer::start(&self.server, size, more)
+    }
+
+    /// Starts a pooler that was stopped.
+    pub fn run_pooler(&self, pooler: &mut Pgbouncer) {
+        pooler.run(&self.server);
     }
 
     pub fn url(&self, schema: &str) -> String {

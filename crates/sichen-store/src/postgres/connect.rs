@@ -1,0 +1,161 @@
+//! Connections: made, kept, lent.
+//!
+//! Straight to a server, what a session is to know is said at its start. A pooler's server connections
+//! are everybody's: through one it is said at the start of each transaction and ends with it.
+//!
+//! # Invariants
+//! - A connection on which a transaction may be open does not come back.
+//! - Whether there is a pooler is found out by a setting of our own that only a server takes and keeps.
+//!
+//! # Not here
+//! What is sent over them ([`super::link`]).
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use sichen_core::port::Error;
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+use super::Options;
+use super::address::{Address, Pooler};
+use super::fault::{Failed, Result, fault, unreachable, words};
+use super::link::Link;
+
+const BEGIN_WRITE: &str = "begin isolation level read committed read write";
+const BEGIN_READ: &str = "begin isolation level repeatable read read only";
+
+/// Set at the start of a session with the server itself, and nowhere else.
+const DIRECT: &str = "sichen.direct";
+
+/// The connections of one store.
+pub(super) struct Connections {
+    pool: Pool,
+    pooled: bool,
+    pub begin_write: String,
+    pub begin_read: String,
+}
+
+impl Connections {
+    /// Finds out what it speaks to.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it can't be reached.
+    pub async fn open(address: Address, options: &Options) -> Result<Self> {
+        let settings = settings(options);
+        let pooled = match address.pooler {
+            Pooler::Transaction => true,
+            Pooler::None => false,
+            Pooler::Unknown => is_pooled(&address, options).await?,
+        };
+        let mut local = String::new();
+        let pool = if pooled {
+            tracing::info!("the database is reached through a pooler");
+            for (name, value) in settings {
+                local = format!("{local}; set local {name} = {value}");
+            }
+            pool(&address.config, options)?
+        } else {
+            pool(&with_settings(&address, &settings), options)?
+        };
+        Ok(Self {
+            pool,
+            pooled,
+            begin_write: format!("{BEGIN_WRITE}{local}"),
+            begin_read: format!("{BEGIN_READ}{local}"),
+        })
+    }
+
+    /// A free connection.
+    pub async fn get(&self) -> std::result::Result<Link, Failed> {
+        let client = self.pool.get().await.map_err(|e| unreachable(&e))?;
+        Ok(Link::new(client, self.pooled))
+    }
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connections")
+            .field("pool", &self.pool.status())
+            .field("pooled", &self.pooled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a session or a transaction is told. Plans: a statement is planned once for all values, and
+/// never to walk a table that was empty when it was planned.
+fn settings(options: &Options) -> Vec<(&'static str, String)> {
+    let millis = |d: Duration| d.as_millis().to_string();
+    let mut settings = vec![
+        ("statement_timeout", millis(options.statement_timeout)),
+        ("lock_timeout", millis(options.lock_timeout)),
+        (
+            "idle_in_transaction_session_timeout",
+            millis(options.idle_timeout),
+        ),
+    ];
+    for (name, value) in [
+        ("plan_cache_mode", "force_generic_plan"),
+        ("jit", "off"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("max_parallel_workers_per_gather", "0"),
+    ] {
+        settings.push((name, value.to_owned()));
+    }
+    settings
+}
+
+/// The address with `settings` said at the start of each session.
+fn with_settings(address: &Address, settings: &[(&str, String)]) -> tokio_postgres::Config {
+    let mut config = address.config.clone();
+    let given = config.get_options().unwrap_or_default().to_owned();
+    let ours = settings.iter().map(|(n, v)| format!("-c {n}={v}"));
+    let all: Vec<String> = ours.chain([given]).collect();
+    config.options(all.join(" "));
+    config
+}
+
+/// Whether a pooler answers at the address.
+async fn is_pooled(address: &Address, options: &Options) -> Result<bool> {
+    let config = with_settings(address, &[(DIRECT, "on".to_owned())]);
+    let pool = pool(&config, options)?;
+    let client = match pool.get().await {
+        Ok(client) => client,
+        Err(deadpool_postgres::PoolError::Backend(e)) if refuses_options(&e) => return Ok(true),
+        Err(e) => return Err(unreachable(&e).0),
+    };
+    let kept = format!("select current_setting('{DIRECT}', true) is not distinct from 'on'");
+    let row = client.query_typed_one(&kept, &[]).await;
+    let kept: bool = row.map_err(|e| fault(&e).0)?.get(0);
+    Ok(!kept)
+}
+
+/// Whether somebody between refused what every server takes.
+fn refuses_options(e: &tokio_postgres::Error) -> bool {
+    e.code() == Some(&SqlState::PROTOCOL_VIOLATION) && words(e).contains("startup parameter")
+}
+
+fn pool(config: &tokio_postgres::Config, options: &Options) -> Result<Pool> {
+    let mut config = config.clone();
+    config
+        .connect_timeout(options.connect_timeout)
+        .keepalives_idle(Duration::from_secs(5))
+        .keepalives_interval(Duration::from_secs(2))
+        .keepalives_retries(3)
+        .tcp_user_timeout(Duration::from_secs(10));
+    if config.get_application_name().is_none() {
+        config.application_name("sichen");
+    }
+    let recycling_method = RecyclingMethod::Fast;
+    let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method });
+    Pool::builder(manager)
+        .max_size(options.connections.max(1) as usize)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(options.statement_timeout))
+        .create_timeout(Some(options.connect_timeout))
+        .recycle_timeout(Some(options.connect_timeout))
+        .build()
+        .map_err(|e| Error::Unavailable(e.to_string()))
+}
