@@ -21,4 +21,5 @@ pub mod name;
 pub mod port;
 pub mod retry;
 pub mod schedule;
+pub mod trace;
 pub mod zoo;

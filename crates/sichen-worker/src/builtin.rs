@@ -46,10 +46,12 @@ pub(crate) fn add(builder: Builder) -> Builder {
         })
 }
 
-/// Sleeps in steps and shows how far it is.
+/// Sleeps in steps and shows how far it is; goes on from there after a takeover. It has no data of
+/// its own, so Sichen's copy of its checkpoint is the only one.
 async fn sleep(ctx: Context, sleep: Sleep) -> Result<(), HandlerError> {
     let total = sleep.ms.min(MAX_SLEEP_MS);
-    let mut slept = 0;
+    let before = ctx.display_checkpoint().and_then(|at| at.parse().ok());
+    let mut slept = before.unwrap_or(0).min(total);
     while slept < total {
         let step = (total - slept).min(200);
         tokio::select! {

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get, jobs,
-    next, run, runs, server, shards, verify, worker,
+    next, run, runs, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -54,6 +54,7 @@ pub enum Command {
     Logs(events::Logs),
     Events(events::Events),
     Explain(explain::Explain),
+    Trace(trace::Trace),
     Cancel(cancel::Cancel),
     Retry(cancel::Retry),
     /// Pause the schedules of a job: planned times are recorded as skipped.
@@ -125,6 +126,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Logs(args) => events::logs(args).await,
         Command::Events(args) => events::show(args).await,
         Command::Explain(args) => explain::show(args).await,
+        Command::Trace(args) => trace::show(args).await,
         Command::Cancel(args) => cancel::cancel(args).await,
         Command::Retry(args) => cancel::retry(args).await,
         Command::Pause(args) => jobs::set_paused(args, true).await,

@@ -11,6 +11,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity, run_key};
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
+use sichen_core::trace::TraceId;
 use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
@@ -368,7 +369,7 @@ fn grant(work: Work) -> v1::Grant {
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
         grace_ms: millis(GRACE),
         fence_key: work.fence_key(),
-        traceparent: String::new(),
+        traceparent: TraceId::of(run.job, run.id).traceparent(shard.key, shard.token),
         unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),
     }
 }

@@ -10,6 +10,7 @@ use sichen_core::document::Document;
 use sichen_core::event;
 use sichen_core::layout::Descriptor;
 use sichen_core::model;
+use sichen_core::trace::TraceId;
 use sichen_engine::control::Attempt;
 
 use super::wire;
@@ -82,6 +83,7 @@ pub(super) fn run(
     wire::Run {
         id: run.id.0,
         key: model::run_key(&run.job_name, &run.occasion, time_zone),
+        trace_id: TraceId::of(run.job, run.id).to_string(),
         job_uid: run.job.to_string(),
         namespace: run.job_name.namespace.to_string(),
         job: run.job_name.name.to_string(),

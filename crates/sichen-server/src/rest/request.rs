@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use sichen_core::ids::{Occasion, RunId};
 use sichen_core::name::JobName;
 use sichen_core::port::{MAX_PAGE, Page};
+use sichen_core::trace::TraceId;
 use utoipa::IntoParams;
 
 use super::Api;
@@ -137,8 +138,16 @@ pub(super) fn instant(name: &str, text: &str) -> Result<Timestamp, Failed> {
     })
 }
 
-/// The run of a number or a shown key.
+/// The run of a number, a shown key, or a trace id.
 pub(super) async fn run_id(api: &Api, text: &str) -> Result<RunId, Failed> {
+    if let Some(trace) = TraceId::parse(text) {
+        let found = api.store().get_run(trace.run()).await?;
+        let found = found.filter(|(run, _)| TraceId::of(run.job, run.id) == trace);
+        return match found {
+            Some((run, _)) => Ok(run.id),
+            None => Err(Failed::not_found("run with the trace id", shortened(text))),
+        };
+    }
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return match text.parse() {
             Ok(n) if n <= i64::MAX.unsigned_abs() => Ok(RunId(n)),
@@ -148,8 +157,8 @@ pub(super) async fn run_id(api: &Api, text: &str) -> Result<RunId, Failed> {
     let Some((job, rest)) = text.split_once(':') else {
         let text = shortened(text);
         return Err(Failed::bad(format!(
-            "SC5021: {text:?} is no run; give its number, or its key such as \
-             `job:2026-08-30T00:00:00+08:00` or `job:manual:KEY`"
+            "SC5021: {text:?} is no run; give its number, its key such as \
+             `job:2026-08-30T00:00:00+08:00` or `job:manual:KEY`, or its trace id"
         )));
     };
     let occasion = occasion(rest)?;

@@ -238,7 +238,7 @@ fn state(word: &str) -> Result<RunState, Failed> {
     get,
     path = "/runs/{id}",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key")),
+    params(("id" = String, Path, description = "Number, key, or trace id")),
     responses(
         (status = 200, body = wire::Run),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -257,7 +257,7 @@ pub(super) async fn one(
     get,
     path = "/runs/{id}/shards",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key"), Paging),
+    params(("id" = String, Path, description = "Number, key, or trace id"), Paging),
     responses(
         (status = 200, body = wire::ShardPage),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -276,12 +276,25 @@ pub(super) async fn shards(
     Ok(Json(wire::ShardPage { items, next }))
 }
 
+/// Which events of a run are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EventsOf {
+    /// Of this shard alone.
+    shard: Option<i32>,
+    /// `next` of the page before.
+    after: Option<String>,
+    /// Rows of a page, 1 to 1,000; 100 if left out.
+    limit: Option<u32>,
+}
+
 /// The events of a run and its shards, oldest first.
 #[utoipa::path(
     get,
     path = "/runs/{id}/events",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key"), Paging),
+    params(("id" = String, Path, description = "Number, key, or trace id"), EventsOf),
     responses(
         (status = 200, body = wire::EventPage),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -290,12 +303,22 @@ pub(super) async fn shards(
 pub(super) async fn events(
     State(api): State<Api>,
     Segments(id): Segments<String>,
-    Params(paging): Params<Paging>,
+    Params(wanted): Params<EventsOf>,
 ) -> Answer<wire::EventPage> {
     let id = existing(&api, &id).await?;
-    let filter = EventFilter {
-        run: Some(id),
-        shard: None,
+    let filter = match wanted.shard {
+        None => EventFilter {
+            run: Some(id),
+            shard: None,
+        },
+        Some(no) => EventFilter {
+            run: None,
+            shard: Some(ShardKey::new(id, no)),
+        },
+    };
+    let paging = Paging {
+        after: wanted.after,
+        limit: wanted.limit,
     };
     history::page(&api, filter, &paging).await
 }
@@ -314,7 +337,7 @@ async fn existing(api: &Api, text: &str) -> Result<RunId, Failed> {
     post,
     path = "/runs/{id}/cancel",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key")),
+    params(("id" = String, Path, description = "Number, key, or trace id")),
     responses(
         (status = 200, body = wire::Run),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -334,7 +357,7 @@ pub(super) async fn cancel(
     post,
     path = "/runs/{id}/retry",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key")),
+    params(("id" = String, Path, description = "Number, key, or trace id")),
     request_body = Option<wire::RetryRun>,
     responses(
         (status = 200, body = wire::Run),
@@ -368,7 +391,7 @@ pub(super) async fn retry(
     get,
     path = "/runs/{id}/explain",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, or key")),
+    params(("id" = String, Path, description = "Number, key, or trace id")),
     responses(
         (status = 200, body = wire::Explanation),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -400,7 +423,7 @@ pub(super) async fn explain(
     path = "/runs/{id}/shards/{no}/attempts",
     tag = "runs",
     params(
-        ("id" = String, Path, description = "Number, or key"),
+        ("id" = String, Path, description = "Number, key, or trace id"),
         ("no" = i32, Path, description = "The shard's number; -1 is the plan step"),
     ),
     responses(

@@ -243,6 +243,9 @@ pub struct Run {
     pub id: u64,
     /// Its key, such as `daily-settlement:2026-08-30T00:00:00+08:00`.
     pub key: String,
+    /// Its trace id (W3C Trace Context): what its attempts get as `TRACEPARENT` begins with it.
+    #[serde(default)]
+    pub trace_id: String,
     /// Its job's identity.
     pub job_uid: String,
     /// Its job's namespace.

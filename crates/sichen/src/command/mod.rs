@@ -17,5 +17,6 @@ pub mod run;
 pub mod runs;
 pub mod server;
 pub mod shards;
+pub mod trace;
 pub mod verify;
 pub mod worker;

@@ -105,6 +105,30 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     );
     assert!(c.ok("events greet:manual:k1 -f").contains("run_settled"));
 
+    let life = c.ok("trace greet:manual:k1");
+    for word in ["created", "granted", "succeeded", "5 of 5 succeeded"] {
+        assert!(life.contains(word), "{life}");
+    }
+    // The trace id, a part of what handlers get, leads to the run; a slash to its shard.
+    let run = c.json("describe run greet:manual:k1")["run"].clone();
+    let trace = run["trace_id"].as_str().unwrap();
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    for words in [
+        format!("trace {parent} 3"),
+        format!("trace {}/3", run["id"]),
+    ] {
+        let life = c.json(&words);
+        assert_eq!(life["run"]["id"], run["id"], "{words}");
+        let mut entries = life["entries"].as_array().unwrap().iter();
+        assert!(entries.all(|e| e["shard"].is_null() || e["shard"] == 3));
+    }
+    assert_eq!(
+        c.fails(&format!("trace {}", "a".repeat(32)), 3)
+            .matches("SC5001")
+            .count(),
+        1
+    );
+
     // A run that fails says why and how to go on; retrying it does go on.
     let failed = c.run("run team/flaky --wait --key k");
     assert_eq!(failed.status.code(), Some(1), "{}", err(&failed));
