@@ -75,6 +75,25 @@ pub struct StopOrder {
     pub grace_ms: u64,
 }
 
+impl StopOrder {
+    /// Whether another may hold the shard by now: nothing that the attempt does counts.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(
+            self.reason,
+            v1::Reason::StaleToken | v1::Reason::UnknownGrant
+        )
+    }
+
+    /// The reason in a word, such as `cancel-requested`.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let name = self.reason.as_str_name();
+        let word = name.strip_prefix("REASON_").unwrap_or(name);
+        word.to_ascii_lowercase().replace('_', "-")
+    }
+}
+
 /// An earlier attempt of the shard whose outcome nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EarlierAttempt {

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get, jobs,
-    next, run, runs, server, shards, trace, verify, worker,
+    next, report, run, runs, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -20,7 +20,8 @@ use crate::output;
 /// Sichen keeps the hours: jobs that run on time, once, and provably to the end.
 ///
 /// Start with `sichen dev`. Exit codes: 0 done, 1 failed, 2 wrong input, 3 no such thing, 4 refused,
-/// 5 server unavailable, 6 access denied, 7 time limit passed (docs/cli.md).
+/// 5 server unavailable, 6 access denied, 7 time limit passed, 8 fenced and 9 told to stop, both of
+/// `report` (docs/cli.md).
 #[derive(Debug, Parser)]
 #[command(
     name = "sichen",
@@ -67,6 +68,7 @@ pub enum Command {
     Export(verify::Export),
     Next(next::Args),
     Due(due::Args),
+    Report(report::Report),
     #[command(subcommand)]
     Fence(fence::Command),
     Completions(completions::Completions),
@@ -97,14 +99,14 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(error.into()),
     };
-    ended.unwrap_or_else(|failure| report(&failure))
+    ended.unwrap_or_else(|failure| say_failure(&failure))
 }
 
 #[expect(
     clippy::print_stderr,
     reason = "the end of the program: the one place that reports it"
 )]
-fn report(failure: &Failure) -> ExitCode {
+fn say_failure(failure: &Failure) -> ExitCode {
     eprintln!("error: {failure}");
     failure.exit.into()
 }
@@ -136,6 +138,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Export(args) => verify::export(args).await,
         Command::Next(args) => local(|out| next::run(&args, out)),
         Command::Due(args) => local(|out| due::run(&args, out)),
+        Command::Report(args) => report::say(args).await,
         Command::Fence(command) => Ok(fence::run(command).await?),
         Command::Completions(args) => completions::print(&args),
     }

@@ -27,6 +27,10 @@ pub enum Exit {
     Denied = 6,
     /// The time limit that was given has passed; what was awaited goes on.
     TimedOut = 7,
+    /// The shard has a newer token: nothing that the process does counts.
+    Fenced = 8,
+    /// The attempt was told to stop.
+    Stopped = 9,
 }
 
 impl From<Exit> for ExitCode {

@@ -8,21 +8,29 @@ use sichen_sdk::session::DEFAULT_GRACE_MS;
 use sichen_sdk::{Context, Part};
 
 use super::Launch;
+use super::channel::Channel;
 
 /// Taken over from the worker; everything else of the worker's environment stays its own.
 const BASE: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 /// A single text of an environment may have 128 KiB on Linux.
 const MAX_VALUE_BYTES: usize = 100 * 1024;
 
+/// What the worker has made for the attempt.
+#[derive(Debug)]
+pub(super) struct Own<'a> {
+    pub(super) worker_uid: &'a str,
+    pub(super) lease: &'a str,
+    pub(super) dir: &'a Path,
+    pub(super) report: &'a Path,
+    pub(super) channel: &'a Channel,
+}
+
 /// # Errors
 /// A value that no environment can carry, named.
 pub(super) fn of(
     context: &Context,
     launch: &Launch,
-    worker_uid: &str,
-    lease: &str,
-    dir: &Path,
-    report: &Path,
+    own: &Own<'_>,
 ) -> Result<Vec<(String, String)>, String> {
     let mut env: Vec<(String, String)> = BASE
         .iter()
@@ -93,7 +101,7 @@ pub(super) fn of(
     {
         add("CHECKPOINT", position.to_owned());
     }
-    let file = dir.join("parameters.json");
+    let file = own.dir.join("parameters.json");
     std::fs::write(&file, context.parameters())
         .map_err(|error| format!("{}: {error}", file.display()))?;
     add("PARAMETERS_FILE", file.display().to_string());
@@ -103,10 +111,12 @@ pub(super) fn of(
     for (name, value) in scalars(context) {
         add(&format!("PARAM_{name}"), value);
     }
-    add("REPORT", report.display().to_string());
+    add("REPORT", own.report.display().to_string());
+    add("REPORT_SOCKET", own.channel.path().display().to_string());
+    add("REPORT_SECRET", own.channel.secret().to_owned());
     // By these two a later incarnation of the worker finds strangers of its own.
-    add("WORKER_UID", worker_uid.to_owned());
-    add("LEASE", lease.to_owned());
+    add("WORKER_UID", own.worker_uid.to_owned());
+    add("LEASE", own.lease.to_owned());
     if !context.traceparent().is_empty() {
         env.push(("TRACEPARENT".to_owned(), context.traceparent().to_owned()));
     }

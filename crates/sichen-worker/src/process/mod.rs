@@ -13,6 +13,7 @@
 
 mod attempts;
 mod cgroup;
+mod channel;
 mod containment;
 mod environment;
 mod kept;
@@ -243,15 +244,17 @@ impl Shared {
             .map_err(io("attempt directory"))?;
         let mut ending = Ending::of(&self.attempts, dir.clone());
         let mut report = report::Report::open(&dir.join("report")).map_err(io("report channel"))?;
-        let env = environment::of(
-            context,
-            &launch,
-            &self.worker_uid,
-            &lease,
-            &dir,
-            report.path(),
-        )
-        .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
+        let channel = channel::Channel::open(&dir).map_err(io("report socket"))?;
+        let said = Arc::new(report::Said::default());
+        let own = environment::Own {
+            worker_uid: &self.worker_uid,
+            lease: &lease,
+            dir: &dir,
+            report: report.path(),
+            channel: &channel,
+        };
+        let env = environment::of(context, &launch, &own)
+            .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
         let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
         let (give_up, hold) = std::io::pipe().map_err(io("pipe"))?;
@@ -277,9 +280,10 @@ impl Shared {
         let stderr = output::drain(stderr, kept(Stream::Stderr), give_up);
         tokio::select! {
             () = supervise(context, &mut tree) => {}
-            () = report.pump(context) => {}
+            () = report.pump(&said, context) => {}
+            () = channel.serve(&said, context) => {}
         }
-        report.drain(context);
+        report.end(&said, context);
         tree.gone();
         let mut drained = std::pin::pin!(async { (stdout.await, stderr.await) });
         let in_time = tokio::time::timeout(DRAIN_WITHIN, &mut drained).await;
@@ -296,7 +300,7 @@ impl Shared {
             return Err(Stopped.into());
         }
         judge(status, &stderr.tail)?;
-        Ok(report.take_result())
+        Ok(said.end())
     }
 }
 

@@ -10,3 +10,4 @@ mod fake;
 mod kill;
 mod output;
 mod process;
+mod report;

@@ -108,22 +108,6 @@ async fn a_program_that_is_not_there_cannot_start() {
 }
 
 #[tokio::test]
-async fn what_a_process_reports_reaches_the_server() {
-    let script = r#"
-        echo '{"checkpoint": "id:7", "done": 7, "expected": 9}' >> "$SICHEN_REPORT"
-        echo 'not json' >> "$SICHEN_REPORT"
-        echo '{"result": {"rows": 9}}' >> "$SICHEN_REPORT""#;
-    let (finish, _, _dir) = run_once(script, grant("script", 5, "{}")).await;
-    let checkpoint = finish.checkpoint.unwrap();
-    assert_eq!(
-        (checkpoint.seq, checkpoint.position.as_slice()),
-        (1, &b"id:7"[..])
-    );
-    assert_eq!(finish.counters.unwrap().expected, Some(9));
-    assert_eq!(finish.result, br#"{"rows":9}"#);
-}
-
-#[tokio::test]
 async fn a_flood_of_any_bytes_blocks_nobody_and_is_cut() {
     let script = "head -c 30000000 /dev/urandom; head -c 3000000 /dev/zero >&2; exec <&- >&- 2>&-; sleep 0.1";
     let (finish, attempt, _dir) = run_once(script, grant("script", 5, "{}")).await;

@@ -13,6 +13,7 @@ pub mod fence;
 pub mod get;
 pub mod jobs;
 pub mod next;
+pub mod report;
 pub mod run;
 pub mod runs;
 pub mod server;

@@ -13,9 +13,13 @@ mod cli;
 mod database;
 mod demo;
 mod failover;
+#[path = "../../../sichen-sdk/tests/it/fake.rs"]
+#[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
+mod fake;
 mod fence;
 mod outage;
 mod program;
 mod proxy;
+mod report;
 mod scene;
 mod session;
