@@ -16,8 +16,7 @@
 //! a transaction was given up, and not in the order of commits. PostgreSQL keeps no text with a NUL.
 //!
 //! # Not here
-//! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]); encryption:
-//! connections are plain, to a server on this machine or over a network that is trusted.
+//! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
 mod address;
 mod batch;
@@ -34,12 +33,14 @@ mod leases;
 mod link;
 mod migrate;
 mod param;
+mod password;
 mod row;
 mod runs;
 mod sessions;
 mod shards;
 #[doc(hidden)]
 pub mod sql;
+mod tls;
 mod tx;
 
 use std::sync::Arc;
@@ -125,8 +126,9 @@ macro_rules! read {
 }
 
 impl PostgresStore {
-    /// Connects to the database at `url` (`postgres://…`, or `key=value` pairs), checks the server and
-    /// brings the schema up to date. To be called on a Tokio runtime, on which all calls then run;
+    /// Connects to the database at `url` (`postgres://…`, or `key=value` pairs, with libpq's words for
+    /// encryption and password files; see `docs/postgres.md`), checks the server and brings the schema
+    /// up to date. To be called on a Tokio runtime, on which all calls then run;
     /// their answers may be awaited anywhere.
     ///
     /// # Errors

@@ -126,7 +126,7 @@ impl Server {
         let listen = if self.port.is_some() { "127.0.0.1" } else { "" };
         let settings = [
             format!("listen_addresses={listen}"),
-            format!("port={}", self.port.unwrap_or(5432)),
+            format!("port={}", self.socket_port()),
             format!("unix_socket_directories={}", self.dir.path().display()),
             format!("fsync={durable}"),
             format!("full_page_writes={durable}"),
@@ -195,6 +195,11 @@ impl Server {
     /// The directory of its socket.
     pub fn socket_dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The number in its socket's name.
+    pub fn socket_port(&self) -> u16 {
+        self.port.unwrap_or(5432)
     }
 
     /// The port on which it listens.

@@ -4,12 +4,17 @@
 //! - A password is never in an error.
 //!
 //! # Not here
-//! Connecting ([`super::connect`]).
+//! Connecting ([`super::connect`]); what the words mean ([`super::tls`], [`super::password`]).
+
+use std::path::PathBuf;
 
 use sichen_core::port::Error;
 use tokio_postgres::Config;
+use tokio_postgres::config::Host;
 
 use super::fault::{Result, words};
+use super::password::Password;
+use super::tls::{Mode, Roots, Tls};
 
 /// What stands between this process and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,48 +33,101 @@ pub(super) enum Pooler {
 pub(super) struct Address {
     pub config: Config,
     pub pooler: Pooler,
+    pub tls: Tls,
+    pub password: Password,
 }
 
 impl Address {
-    /// Reads `postgres://…` or `key=value` pairs.
+    /// Reads `postgres://…` or `key=value` pairs, and what `env` says of passwords.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with what is wrong.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str, env: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let (text, own) = split(text).ok_or_else(|| wrong("a quote or an escape has no end"))?;
         let config: Config = text.parse().map_err(|e| wrong(&words(&e)))?;
         let mut address = Self {
             config,
             pooler: Pooler::default(),
+            tls: Tls::default(),
+            password: Password::default(),
         };
+        address.find_password(env);
         for (key, value) in own {
-            address.set(&key, &value)?;
+            address.set(&key, value)?;
         }
+        address.config.ssl_mode(address.tls.mode.of_driver());
         Ok(address)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+    /// The sources in their order; a file that the address names comes before them.
+    fn find_password(&mut self, env: impl Fn(&str) -> Option<String>) {
+        if self.config.get_password().is_some() {
+            return;
+        }
+        let at_home = || Some(PathBuf::from(env("HOME")?).join(".pgpass"));
+        if let Some(path) = env("SICHEN_STORE_PASSWORD_FILE") {
+            self.password = Password::File(path.into());
+        } else if let Some(password) = env("PGPASSWORD") {
+            self.config.password(password);
+        } else if let Some(path) = env("PGPASSFILE") {
+            let (path, must) = (path.into(), true);
+            self.password = Password::Lines { path, must };
+        } else if let Some(path) = at_home() {
+            let must = false;
+            self.password = Password::Lines { path, must };
+        }
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<()> {
         match key {
             "pooler" => {
-                self.pooler = match value {
+                self.pooler = match value.as_str() {
                     "auto" => Pooler::Unknown,
                     "none" => Pooler::None,
                     "transaction" => Pooler::Transaction,
                     _ => {
-                        return Err(wrong(&format!(
-                            "pooler={value}: write auto, none or transaction"
-                        )));
+                        let say = format!("pooler={value}: write auto, none or transaction");
+                        return Err(wrong(&say));
                     }
                 };
+            }
+            "sslmode" => {
+                let say = "write disable, prefer, require, verify-ca or verify-full";
+                let mode = Mode::parse(&value);
+                self.tls.mode = mode.ok_or_else(|| wrong(&format!("sslmode={value}: {say}")))?;
+            }
+            "sslrootcert" if value == "system" => self.tls.roots = Some(Roots::System),
+            "sslrootcert" => self.tls.roots = Some(Roots::File(value.into())),
+            "sslcert" => self.tls.certificate = Some(value.into()),
+            "sslkey" => self.tls.key = Some(value.into()),
+            "passfile" => {
+                let (path, must) = (value.into(), true);
+                self.password = Password::Lines { path, must };
             }
             _ => return Err(wrong(&format!("{key} is not known"))),
         }
         Ok(())
     }
+
+    /// Whether what is sent may be read on its way.
+    pub fn is_exposed(&self) -> bool {
+        let far = |host: &Host| match host {
+            Host::Tcp(name) => !["localhost", "127.0.0.1", "::1"].contains(&name.as_str()),
+            Host::Unix(_) => false,
+        };
+        self.tls.mode <= Mode::Prefer && self.config.get_hosts().iter().any(far)
+    }
 }
 
-/// Keys that the driver does not know.
-const OWN: &[&str] = &["pooler"];
+/// Keys that the driver does not know, or knows less of.
+const OWN: &[&str] = &[
+    "pooler",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "passfile",
+];
 
 fn wrong(what: &str) -> Error {
     Error::Unavailable(format!("the address of the database: {what}"))

@@ -12,15 +12,21 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    ConfigConnectImpl, Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+};
+use futures_util::future::BoxFuture;
 use sichen_core::port::Error;
-use tokio_postgres::NoTls;
+use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Options;
 use super::address::{Address, Pooler};
 use super::fault::{Failed, Result, fault, unreachable, words};
 use super::link::Link;
+use super::password::Password;
 
 const BEGIN_WRITE: &str = "begin isolation level read committed read write";
 const BEGIN_READ: &str = "begin isolation level repeatable read read only";
@@ -42,6 +48,12 @@ impl Connections {
     /// # Errors
     /// [`Error::Unavailable`] if it can't be reached.
     pub async fn open(address: Address, options: &Options) -> Result<Self> {
+        if address.is_exposed() {
+            tracing::warn!(
+                "the connection to the database may be plain, and is to whoever answers: set \
+                 sslmode=verify-full and sslrootcert"
+            );
+        }
         let settings = settings(options);
         let pooled = match address.pooler {
             Pooler::Transaction => true,
@@ -54,7 +66,7 @@ impl Connections {
             for (name, value) in settings {
                 local = format!("{local}; set local {name} = {value}");
             }
-            pool(&address.config, options)?
+            pool(&address, options)?
         } else {
             pool(&with_settings(&address, &settings), options)?
         };
@@ -108,19 +120,21 @@ fn settings(options: &Options) -> Vec<(&'static str, String)> {
 }
 
 /// The address with `settings` said at the start of each session.
-fn with_settings(address: &Address, settings: &[(&str, String)]) -> tokio_postgres::Config {
-    let mut config = address.config.clone();
-    let given = config.get_options().unwrap_or_default().to_owned();
+fn with_settings(address: &Address, settings: &[(&str, String)]) -> Address {
+    let mut address = address.clone();
+    let given = address.config.get_options().unwrap_or_default().to_owned();
     let ours = settings.iter().map(|(n, v)| format!("-c {n}={v}"));
     let all: Vec<String> = ours.chain([given]).collect();
-    config.options(all.join(" "));
-    config
+    address.config.options(all.join(" "));
+    address
 }
 
 /// Whether a pooler answers at the address.
 async fn is_pooled(address: &Address, options: &Options) -> Result<bool> {
-    let config = with_settings(address, &[(DIRECT, "on".to_owned())]);
-    let pool = pool(&config, options)?;
+    let pool = pool(
+        &with_settings(address, &[(DIRECT, "on".to_owned())]),
+        options,
+    )?;
     let client = match pool.get().await {
         Ok(client) => client,
         Err(deadpool_postgres::PoolError::Backend(e)) if refuses_options(&e) => return Ok(true),
@@ -137,8 +151,8 @@ fn refuses_options(e: &tokio_postgres::Error) -> bool {
     e.code() == Some(&SqlState::PROTOCOL_VIOLATION) && words(e).contains("startup parameter")
 }
 
-fn pool(config: &tokio_postgres::Config, options: &Options) -> Result<Pool> {
-    let mut config = config.clone();
+fn pool(address: &Address, options: &Options) -> Result<Pool> {
+    let mut config = address.config.clone();
     config
         .connect_timeout(options.connect_timeout)
         .keepalives_idle(Duration::from_secs(5))
@@ -148,8 +162,16 @@ fn pool(config: &tokio_postgres::Config, options: &Options) -> Result<Pool> {
     if config.get_application_name().is_none() {
         config.application_name("sichen");
     }
+    // Said at once if a file is missing, not at each connection.
+    address.password.fill(&mut config.clone())?;
+    let dial = Dial {
+        password: address.password.clone(),
+        plain: ConfigConnectImpl {
+            tls: address.tls.connector()?,
+        },
+    };
     let recycling_method = RecyclingMethod::Fast;
-    let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method });
+    let manager = Manager::from_connect(config, dial, ManagerConfig { recycling_method });
     Pool::builder(manager)
         .max_size(options.connections.max(1) as usize)
         .runtime(Runtime::Tokio1)
@@ -158,4 +180,23 @@ fn pool(config: &tokio_postgres::Config, options: &Options) -> Result<Pool> {
         .recycle_timeout(Some(options.connect_timeout))
         .build()
         .map_err(|e| Error::Unavailable(e.to_string()))
+}
+
+/// Connects with the password as it is now.
+struct Dial {
+    password: Password,
+    plain: ConfigConnectImpl<MakeRustlsConnect>,
+}
+
+type Connected = std::result::Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
+
+impl Connect for Dial {
+    fn connect(&self, config: &Config) -> BoxFuture<'_, Connected> {
+        let mut config = config.clone();
+        if let Err(error) = self.password.fill(&mut config) {
+            // The server will say that it wants one.
+            tracing::error!(%error, "connecting without a password");
+        }
+        Box::pin(async move { self.plain.connect(&config).await })
+    }
 }

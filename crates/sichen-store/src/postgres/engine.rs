@@ -55,7 +55,7 @@ struct Shared {
 impl Engine {
     /// Connects, checks the server, migrates.
     pub async fn open(url: &str, options: Options) -> Result<Self> {
-        let connections = Connections::open(Address::parse(url)?, &options).await?;
+        let connections = Connections::open(Address::parse(url, env)?, &options).await?;
         let link = connections.get().await.map_err(|(e, _)| e)?;
         check::server(&link, options.unsafe_durability).await?;
         migrate::migrate(link).await?;
@@ -232,6 +232,10 @@ impl Shared {
         tokio::time::sleep(longest.saturating_mul(256 + spread) / 512).await;
         Ok(())
     }
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Whether a commit that failed was refused for certain.

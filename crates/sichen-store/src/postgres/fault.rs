@@ -7,6 +7,8 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use sichen_core::port::Error;
 use tokio_postgres::error::SqlState;
 
+use super::tls;
+
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
 /// A failure, and whether the same transaction may fare better when it is tried anew.
@@ -62,7 +64,13 @@ pub(super) fn words(e: &tokio_postgres::Error) -> String {
 /// Why there is no connection.
 pub(super) fn unreachable(e: &PoolError) -> Failed {
     match e {
-        PoolError::Backend(e) => (Error::Unavailable(words(e)), fault(e).1),
+        PoolError::Backend(e) => {
+            let text = match tls::explain(e) {
+                Some(what) => format!("{what} ({})", words(e)),
+                None => words(e),
+            };
+            (Error::Unavailable(text), fault(e).1)
+        }
         PoolError::Timeout(TimeoutType::Wait) => {
             let text = "no connection became free in time: all are in use".to_owned();
             (Error::Busy(text), false)

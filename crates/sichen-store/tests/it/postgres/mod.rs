@@ -8,6 +8,7 @@ mod pooled;
 mod server;
 mod start;
 mod statements;
+mod tls;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -31,8 +31,12 @@ pub struct Server {
 impl Server {
     /// A new, empty server; `None`, and said so, if PostgreSQL is left out by name.
     pub fn start() -> Option<Self> {
+        Self::start_with(postgres::Options::default())
+    }
+
+    pub fn start_with(options: postgres::Options) -> Option<Self> {
         Some(Self {
-            server: postgres::Server::start(postgres::Options::default())?,
+            server: postgres::Server::start(options)?,
             schemas: AtomicU32::new(0),
         })
     }
@@ -45,6 +49,10 @@ impl Server {
     /// Stops the server at once, as a crash would, and waits for its end.
     pub fn stop(&mut self) {
         self.server.stop_at_once();
+    }
+
+    pub fn port(&self) -> u16 {
+        self.server.port()
     }
 
     /// A pooler before it that has `size` server connections a schema; `None`, and said so, if that is
@@ -60,8 +68,9 @@ impl Server {
 
     pub fn url(&self, schema: &str) -> String {
         format!(
-            "host={} user=postgres dbname=postgres options='-c search_path={schema}'",
-            self.server.socket_dir().display()
+            "host={} port={} user=postgres dbname=postgres options='-c search_path={schema}'",
+            self.server.socket_dir().display(),
+            self.server.socket_port()
         )
     }
 
