@@ -3,7 +3,8 @@
 //! # Invariants
 //! - There is no default secret and no empty one: a file is made at the first start, with 32 random
 //!   bytes, readable by its owner alone; a file that others may read is refused.
-//! - Only digests are kept in memory, and they are compared in constant time.
+//! - Only digests are kept in memory, and they are compared in constant time. A file with the digest
+//!   (`token.sha256`) may stand in the directory instead of the token itself.
 //!
 //! # Not here
 //! Users, roles, tokens with a scope.
@@ -22,6 +23,8 @@ use crate::grpc::JoinAuth;
 pub const TOKEN_FILE: &str = "token";
 /// File with the workers' join token.
 pub const JOIN_TOKEN_FILE: &str = "join-token";
+/// Added to a token file's name for the file that has only the token's SHA-256, in hexadecimal.
+pub const DIGEST_SUFFIX: &str = ".sha256";
 /// The longest token that is read, in bytes.
 pub const MAX_TOKEN_BYTES: usize = 1_024;
 /// A token of a file has at least this many characters.
@@ -51,6 +54,15 @@ pub enum Error {
         path: PathBuf,
         /// How many it has.
         chars: usize,
+    },
+    /// There is no digest in it.
+    #[error(
+        "SC6013: {path} holds no SHA-256 of a token (64 hexadecimal digits); write one, or delete \
+         the file"
+    )]
+    Digest {
+        /// The file.
+        path: PathBuf,
     },
     /// It can't be read or written.
     #[error("SC6012: the token file {path} can't be used: {source}")]
@@ -92,14 +104,15 @@ impl std::fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Reads the token files in `dir`, or makes those that are not there.
+    /// Reads the token files in `dir`, or makes those that are not there. Where a file with the
+    /// token's digest is there, that one counts, and no token is read or made.
     ///
     /// # Errors
     /// [`Error`] names the file and what to do.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         Ok(Self {
-            api: Secret::of(&open(&dir.join(TOKEN_FILE))?),
-            join: Secret::of(&open(&dir.join(JOIN_TOKEN_FILE))?),
+            api: secret(&dir.join(TOKEN_FILE))?,
+            join: secret(&dir.join(JOIN_TOKEN_FILE))?,
         })
     }
 
@@ -121,6 +134,20 @@ impl JoinAuth for Tokens {
 /// # Errors
 /// [`Error`] names the file and what to do.
 pub fn read(path: &Path) -> Result<String, Error> {
+    let text = read_private(path)?;
+    let token = text.trim();
+    let visible = token.bytes().all(|b| b.is_ascii_graphic());
+    if token.len() < MIN_CHARS || token.len() > MAX_TOKEN_BYTES || !visible {
+        return Err(Error::Empty {
+            path: path.to_owned(),
+            chars: token.chars().count(),
+        });
+    }
+    Ok(token.to_owned())
+}
+
+/// The beginning of a file that its owner alone may read.
+fn read_private(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Io {
         path: path.to_owned(),
         source,
@@ -134,15 +161,35 @@ pub fn read(path: &Path) -> Result<String, Error> {
     let mut text = String::new();
     let limit = MAX_TOKEN_BYTES as u64 + 1;
     file.take(limit).read_to_string(&mut text).map_err(failed)?;
-    let token = text.trim();
-    let visible = token.bytes().all(|b| b.is_ascii_graphic());
-    if token.len() < MIN_CHARS || token.len() > MAX_TOKEN_BYTES || !visible {
-        return Err(Error::Empty {
-            path: path.to_owned(),
-            chars: token.chars().count(),
-        });
+    Ok(text)
+}
+
+fn secret(path: &Path) -> Result<Secret, Error> {
+    let mut digest = path.as_os_str().to_owned();
+    digest.push(DIGEST_SUFFIX);
+    let digest = PathBuf::from(digest);
+    match read_private(&digest) {
+        Ok(text) => {
+            let bytes = from_hex(text.trim());
+            bytes.map(Secret).ok_or(Error::Digest { path: digest })
+        }
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(Secret::of(&open(path)?))
+        }
+        Err(error) => Err(error),
     }
-    Ok(token.to_owned())
+}
+
+/// 64 hexadecimal digits as bytes.
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(bytes)
 }
 
 fn open(path: &Path) -> Result<String, Error> {

@@ -10,5 +10,6 @@ pub mod document;
 pub mod grpc;
 pub mod rest;
 mod server;
+pub mod tls;
 
 pub use server::{MAX_CONNECTIONS, STOP_GRACE_SECONDS, Server};

@@ -6,8 +6,10 @@
 //!   requests finished, what is left is cut.
 //! - Loopback, unless somebody says otherwise.
 //!
+//! - With a certificate everything is TLS: who speaks otherwise is told so and turned away.
+//!
 //! # Not here
-//! TLS: put it in front, or stay on loopback.
+//! The certificate ([`crate::tls`]).
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,15 +22,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use sichen_engine::driver::Engine;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::auth::Tokens;
 use crate::grpc::{self, Streams};
 use crate::rest;
+use crate::tls::Tls;
 
 /// Connections that are open at once; more wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 10_000;
@@ -45,6 +50,7 @@ pub struct Server {
     engine: Arc<Engine>,
     streams: Arc<Streams>,
     tokens: Arc<Tokens>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
@@ -55,7 +61,15 @@ impl Server {
             engine,
             streams,
             tokens,
+            tls: None,
         }
+    }
+
+    /// The same over TLS.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Arc<Tls>) -> Self {
+        self.tls = Some(tls);
+        self
     }
 
     /// A listener on `address`.
@@ -67,7 +81,7 @@ impl Server {
         if !address.ip().is_loopback() && !beyond_loopback {
             let message = format!(
                 "SC6020: {address} can be reached from other machines, without encryption; \
-                 listen on 127.0.0.1, or say that this is meant"
+                 give a certificate, listen on 127.0.0.1, or say that this is meant"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
@@ -91,6 +105,7 @@ impl Server {
         let router = self.router();
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let stop = CancellationToken::new();
+        let acceptor = self.tls.as_ref().map(|tls| tls.acceptor());
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -103,7 +118,8 @@ impl Server {
                 Some(_) = connections.join_next() => {}
                 (slot, accepted) = next => match accepted {
                     Ok((stream, _peer)) => {
-                        let served = connection(stream, router.clone(), stop.clone());
+                        let (acceptor, stop) = (acceptor.clone(), stop.clone());
+                        let served = connection(stream, acceptor, router.clone(), stop);
                         connections.spawn(async move {
                             served.await;
                             drop(slot);
@@ -134,7 +150,17 @@ impl Server {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+/// What a client is told that speaks no TLS where it must.
+const NO_TLS: &str = r#"{"type":"urn:sichen:error:SC6024","title":"Bad Request","status":400,"detail":"this server speaks TLS alone; use https://","code":"SC6024"}"#;
+/// The first byte of every TLS connection: a handshake.
+const HANDSHAKE: u8 = 22;
+
+async fn connection(
+    mut stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    stop: CancellationToken,
+) {
     // A socket without this option only answers later.
     let _ = stream.set_nodelay(true);
     // Whether it speaks HTTP/1 or HTTP/2 is seen from its first bytes; they are not awaited for ever.
@@ -146,6 +172,47 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
     if !matches!(spoke, Ok(Ok(1..))) {
         return;
     }
+    let Some(acceptor) = acceptor else {
+        return speak(stream, router, stop).await;
+    };
+    if first[0] != HANDSHAKE {
+        tracing::debug!("a client that speaks no TLS was turned away");
+        let answer = format!(
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: {}\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{NO_TLS}",
+            rest::wire::PROBLEM_JSON,
+            NO_TLS.len()
+        );
+        // It may be gone already.
+        let _ = tokio::time::timeout(HEAD_TIMEOUT, turn_away(&mut stream, &answer)).await;
+        return;
+    }
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
+        () = stop.cancelled() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => speak(stream, router, stop).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+/// Sends an answer and reads on until the client has it, so that the system does not cut it off.
+async fn turn_away(stream: &mut TcpStream, answer: &str) -> io::Result<()> {
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut sink = [0u8; 1_024];
+    while stream.read(&mut sink).await? > 0 {}
+    Ok(())
+}
+
+/// Serves one connection, once its bytes are in clear.
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    stop: CancellationToken,
+) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

@@ -11,8 +11,11 @@ use crate::Error;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Servers to dial, `http://host:port`; any of them will do.
+    /// Servers to dial, `http://host:port` or `https://host:port`; any of them will do.
     pub servers: Vec<String>,
+    /// For https: a PEM file with the certificates that may vouch for a server. Default: those of
+    /// this machine.
+    pub ca_file: Option<PathBuf>,
     /// Proves to the servers that this worker may join. Better kept in a file.
     pub join_token: Option<String>,
     /// A file that holds the join token.
@@ -52,6 +55,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             servers: Vec::new(),
+            ca_file: None,
             join_token: None,
             join_token_file: None,
             name: None,
@@ -128,7 +132,9 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bad = |message: String| Err(Error::Config(message));
         if self.servers.is_empty() {
-            return bad("servers: name at least one, http://host:port".to_owned());
+            return bad(
+                "servers: name at least one, http://host:port or https://host:port".to_owned(),
+            );
         }
         if !(1..=10_000).contains(&self.slots) {
             return bad(format!("slots: {} is not within 1 to 10,000", self.slots));

@@ -64,6 +64,13 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
         .build_info(concat!("sichen ", env!("CARGO_PKG_VERSION")));
     let uid = data_dir.uid().to_owned();
     builder = builder.opened_data_dir(data_dir);
+    if let Some(path) = &config.ca_file {
+        let pem = std::fs::read(path).map_err(|source| Error::Io {
+            what: format!("read {}", path.display()),
+            source,
+        })?;
+        builder = builder.ca_pem(pem);
+    }
     for server in config.servers {
         builder = builder.server(server);
     }

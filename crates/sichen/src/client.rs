@@ -20,6 +20,7 @@ use sichen_server::rest::wire;
 use crate::data_dir;
 use crate::failure::{Exit, Failure};
 use crate::names;
+use crate::trust;
 
 /// The longest that one request may take.
 const TIMEOUT: Duration = Duration::from_secs(40);
@@ -46,6 +47,15 @@ pub struct Connection {
         hide_env_values = true
     )]
     pub token_file: Option<PathBuf>,
+    /// For https: the certificates that may vouch for the server, PEM [default: those of this
+    /// machine].
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CA_FILE",
+        hide_env_values = true
+    )]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// A client of one server.
@@ -56,20 +66,42 @@ pub struct Client {
     token: String,
 }
 
+/// Reads a server's address.
+fn address(text: &str) -> Result<Url, Failure> {
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| {
+        let meant = match text.contains("://") {
+            true => String::new(),
+            false => format!("; perhaps http://{text} or https://{text}"),
+        };
+        Failure::usage(format!(
+            "SC7001: {text:?} is no server address; write it like http://127.0.0.1:7070, or \
+             https://HOST:7070 for a server with a certificate{meant}"
+        ))
+    })
+}
+
 /// Parts of an address's query.
 pub type Query = Vec<(&'static str, String)>;
 
 impl Client {
     /// Reads the token; connects at the first request.
     pub fn new(connection: &Connection) -> Result<Self, Failure> {
-        let base = Url::parse(&connection.server).ok();
-        let base = base.filter(|url| url.scheme() == "http" && !url.cannot_be_a_base());
-        let base = base.ok_or_else(|| {
-            Failure::usage(format!(
-                "SC7001: {:?} is no server address; write it like http://127.0.0.1:7070",
-                connection.server
-            ))
-        })?;
+        let base = address(&connection.server)?;
+        let ca_file = connection.ca_file.as_deref();
+        let trust = match (base.scheme(), ca_file) {
+            ("https", ca_file) => trust::config(ca_file)?,
+            (_, None) => trust::none()?,
+            (_, Some(path)) => {
+                return Err(Failure::usage(format!(
+                    "SC7001: --ca-file {} is for https, and {} is not encrypted; write https://, \
+                     or leave the file out",
+                    path.display(),
+                    connection.server
+                )));
+            }
+        };
         let path = match &connection.token_file {
             Some(path) => path.clone(),
             None => data_dir::default().join(auth::TOKEN_FILE),
@@ -85,6 +117,7 @@ impl Client {
             .connect_timeout(Duration::from_secs(5))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            .tls_backend_preconfigured(trust)
             .build()
             .map_err(|e| Failure::new(Exit::Failed, format!("no HTTP client: {e}")))?;
         Ok(Self { http, base, token })
@@ -138,6 +171,15 @@ impl Client {
         while let Some(inner) = source {
             reason = inner.to_string();
             source = inner.source();
+        }
+        if self.base.scheme() == "https"
+            && let Some(hint) = tls_hint(error)
+        {
+            let text = format!(
+                "SC7012: no encrypted connection to {}: {reason}\n  {hint}",
+                self.base
+            );
+            return Failure::new(Exit::Failed, text);
         }
         let what = if error.is_connect() {
             "can't be reached"
@@ -253,6 +295,33 @@ impl Client {
         let text = format!("{}\n  {hint}", failure.text);
         Failure::new(Exit::NotFound, text)
     }
+}
+
+/// What to do about a connection on which TLS failed; `None` if it was something else.
+fn tls_hint(error: &reqwest::Error) -> Option<&'static str> {
+    Some(match tls_error(error)? {
+        rustls::Error::InvalidCertificate(_) => {
+            "name the certificate of who signed it with --ca-file or SICHEN_CA_FILE, and use the \
+             host name that the certificate is for"
+        }
+        rustls::Error::InvalidMessage(_) => {
+            "this server speaks no TLS: write http:// if that is meant"
+        }
+        _ => "client and server do not agree on TLS 1.2 or 1.3",
+    })
+}
+
+/// The TLS error at the bottom of an error. An I/O error's source is that of its inner error, so
+/// the inner one is looked at itself.
+fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    let inner = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(|io| io.get_ref());
+    let inner = inner.and_then(|inner| tls_error(inner));
+    inner.or_else(|| error.source().and_then(tls_error))
 }
 
 async fn within<T>(

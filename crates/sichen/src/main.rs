@@ -15,7 +15,9 @@ mod names;
 mod output;
 mod serve;
 mod store_at;
+mod trust;
 
 fn main() -> std::process::ExitCode {
+    sichen_server::tls::use_ring();
     cli::main()
 }

@@ -19,6 +19,7 @@ use sichen_engine::driver::{Engine, Settings};
 use sichen_server::Server;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
+use sichen_server::tls::Tls;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,6 +37,8 @@ pub struct Node {
     pub listen: SocketAddr,
     /// Whether other machines may reach it without encryption.
     pub beyond_loopback: bool,
+    /// Its certificate and key.
+    pub tls: Option<(PathBuf, PathBuf)>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
     /// How long ended runs are kept.
@@ -48,6 +51,7 @@ pub struct Opened {
     engine: Arc<Engine>,
     streams: Arc<Streams>,
     server: Server,
+    tls: Option<Arc<Tls>>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -64,30 +68,46 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     })?;
     let store = node.store.open().await?;
     let tokens = Tokens::open(&data).map_err(|e| Failure::new(Exit::Denied, e.to_string()))?;
-    let listener = Server::bind(node.listen, node.beyond_loopback)
+    let tls = match &node.tls {
+        Some((cert, key)) => {
+            let tls = Tls::open(cert, key);
+            Some(Arc::new(tls.map_err(|e| Failure::usage(e.to_string()))?))
+        }
+        None => None,
+    };
+    let listener = Server::bind(node.listen, node.beyond_loopback || tls.is_some())
         .await
         .map_err(|error| bind_failure(node, &error))?;
     let address = listener.local_addr()?;
-    let mut settings = Settings::new(format!("http://{address}"));
+    let mut settings = Settings::new(url(address, tls.is_some()));
     settings.worker = node.worker;
     settings.retention = node.retention;
     let streams = Arc::new(Streams::default());
     let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
     let engine = Arc::new(engine);
-    let server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
+    let mut server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
+    if let Some(tls) = &tls {
+        server = server.with_tls(tls.clone());
+    }
     Ok(Opened {
         engine,
         streams,
         server,
+        tls,
         listener,
         address,
     })
 }
 
+fn url(address: SocketAddr, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
 fn bind_failure(node: &Node, error: &std::io::Error) -> Failure {
     let text = match error.kind() {
         std::io::ErrorKind::InvalidInput => {
-            format!("{error} (--allow-plaintext)")
+            format!("{error} (--tls-cert and --tls-key, --listen, --allow-plaintext)")
         }
         _ => format!(
             "SC7010: {} can't be listened on: {error}; choose another with --listen",
@@ -113,14 +133,23 @@ fn make_private(path: &std::path::Path) -> std::io::Result<()> {
 impl Opened {
     /// Where it answers.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        url(self.address, self.tls.is_some())
     }
 
     /// Serves until `stop`, then ends gracefully.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
         let running = self.engine.start();
         tracing::info!(address = %self.address, "the server is ready");
-        self.server.serve(self.listener, stop).await;
+        let watch = async {
+            match &self.tls {
+                Some(tls) => tls.watch().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.server.serve(self.listener, stop) => {}
+            () = watch => {}
+        }
         self.streams.close().await;
         if let Err(error) = running.stop().await {
             tracing::warn!(%error, "duties could not be handed over; a peer takes them when the lease ends");

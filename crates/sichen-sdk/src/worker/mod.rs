@@ -100,6 +100,7 @@ pub struct Drained {
 #[derive(Debug)]
 pub struct Builder {
     servers: Vec<String>,
+    ca_pem: Option<Vec<u8>>,
     join_token: Option<String>,
     name: Option<String>,
     pool: String,
@@ -141,6 +142,7 @@ impl Worker {
     pub fn builder() -> Builder {
         Builder {
             servers: Vec::new(),
+            ca_pem: None,
             join_token: None,
             name: None,
             pool: "default".to_owned(),
@@ -199,10 +201,19 @@ impl Worker {
 }
 
 impl Builder {
-    /// A server to dial, `http://host:port`. Several calls name several servers; any will do.
+    /// A server to dial, `http://host:port` or `https://host:port`. Several calls name several
+    /// servers; any will do.
     #[must_use]
     pub fn server(mut self, address: impl Into<String>) -> Builder {
         self.servers.push(address.into());
+        self
+    }
+
+    /// For `https`: the certificates, PEM, that may vouch for a server, and no others. Default:
+    /// those that this machine trusts.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Builder {
+        self.ca_pem = Some(pem.into());
         self
     }
 
@@ -369,7 +380,7 @@ impl Builder {
         let servers = self
             .servers
             .iter()
-            .map(|address| stream::endpoint(address))
+            .map(|address| stream::endpoint(address, self.ca_pem.as_deref()))
             .collect::<Result<_, _>>()?;
         let data_dir = match (self.opened, self.data_dir) {
             (Some(opened), _) => opened,
@@ -395,7 +406,7 @@ impl Builder {
             journal,
             data_dir,
             registry: self.registry,
-            dialler: stream::Dialler::new(servers, self.join_token)?,
+            dialler: stream::Dialler::new(servers, self.ca_pem, self.join_token)?,
             orders,
             drain_grace_ms: self.drain_grace_ms,
             on_signals: self.on_signals,

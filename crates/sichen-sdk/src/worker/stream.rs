@@ -15,7 +15,7 @@ use sichen_proto::v1::sessions_client::SessionsClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Endpoint;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use super::Error;
 
@@ -39,14 +39,26 @@ pub(super) enum StreamEvent {
 /// An address to dial.
 ///
 /// # Errors
-/// Not an `http://` address.
-pub(super) fn endpoint(address: &str) -> Result<Endpoint, Error> {
+/// Not an `http://` or `https://` address; certificates that can't be read.
+pub(super) fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, Error> {
     let bad = |why: String| Error::Config(format!("server address {address:?}: {why}"));
-    if !address.starts_with("http://") {
-        return Err(bad("expected http://host:port".to_owned()));
+    let encrypted = address.starts_with("https://");
+    if !encrypted && !address.starts_with("http://") {
+        return Err(bad(
+            "expected http://host:port or https://host:port".to_owned()
+        ));
     }
-    let endpoint =
+    let mut endpoint =
         Endpoint::from_shared(address.to_owned()).map_err(|error| bad(error.to_string()))?;
+    if encrypted {
+        let tls = match ca_pem {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        endpoint = endpoint
+            .tls_config(tls)
+            .map_err(|error| bad(chain(&error)))?;
+    }
     Ok(endpoint
         .connect_timeout(CONNECT_WITHIN)
         .tcp_nodelay(true)
@@ -59,6 +71,7 @@ pub(super) fn endpoint(address: &str) -> Result<Endpoint, Error> {
 #[derive(Debug)]
 pub(super) struct Dialler {
     servers: Vec<Endpoint>,
+    ca_pem: Option<Vec<u8>>,
     next: usize,
     token: Option<MetadataValue<Ascii>>,
 }
@@ -66,6 +79,7 @@ pub(super) struct Dialler {
 impl Dialler {
     pub(super) fn new(
         servers: Vec<Endpoint>,
+        ca_pem: Option<Vec<u8>>,
         join_token: Option<String>,
     ) -> Result<Dialler, Error> {
         let token = join_token
@@ -82,9 +96,16 @@ impl Dialler {
             .transpose()?;
         Ok(Dialler {
             servers,
+            ca_pem,
             next: 0,
             token,
         })
+    }
+
+    /// Whether a server may send us there: never from TLS to a connection without.
+    fn may_dial(&self, address: &str) -> bool {
+        let plain = |e: &Endpoint| e.uri().scheme_str() == Some("http");
+        address.starts_with("https://") || self.servers.iter().any(plain)
     }
 
     /// The next stream: the preferred address if it is one, else the servers in turn.
@@ -99,7 +120,8 @@ impl Dialler {
         impl Future<Output = ()> + Send + 'static,
     ) {
         let endpoint = preferred
-            .and_then(|address| endpoint(address).ok())
+            .filter(|address| self.may_dial(address))
+            .and_then(|address| endpoint(address, self.ca_pem.as_deref()).ok())
             .unwrap_or_else(|| {
                 let endpoint = self.servers[self.next % self.servers.len()].clone();
                 self.next = self.next.wrapping_add(1);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use sha2::{Digest as _, Sha256};
+
 use super::{Error, JOIN_TOKEN_FILE, TOKEN_FILE, Tokens, read};
 use crate::grpc::JoinAuth;
 
@@ -80,4 +82,37 @@ fn tokens_are_not_shown() {
     let dir = tempfile::tempdir().unwrap();
     let tokens = Tokens::open(dir.path()).unwrap();
     assert_eq!(format!("{tokens:?}"), "Tokens { .. }");
+}
+
+#[test]
+fn a_digest_stands_for_the_token_that_is_kept_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(dir.path()).unwrap();
+    let file = dir.path().join(TOKEN_FILE);
+    let token = read(&file).unwrap();
+    assert!(tokens.may_ask(&token));
+    let digest: String = Sha256::digest(token.as_bytes())
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    let digest_file = dir.path().join("token.sha256");
+    fs::remove_file(&file).unwrap();
+    let put = |text: &str, mode: u32| {
+        fs::write(&digest_file, text).unwrap();
+        fs::set_permissions(&digest_file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    put(&format!("{digest}\n"), 0o600);
+    let tokens = Tokens::open(dir.path()).unwrap();
+    assert!(tokens.may_ask(&token) && !tokens.may_ask(&digest) && !tokens.may_ask(""));
+    assert!(!file.exists(), "no token is made beside it");
+    // Others must not be able to put a digest of their own there.
+    put(&digest, 0o666);
+    assert!(matches!(Tokens::open(dir.path()), Err(Error::Open { .. })));
+    for text in ["", "abc", &"g".repeat(64)] {
+        put(text, 0o600);
+        assert!(matches!(
+            Tokens::open(dir.path()),
+            Err(Error::Digest { .. })
+        ));
+    }
 }

@@ -64,6 +64,8 @@ impl Node {
     }
 
     async fn on(store: Arc<dyn Store>, duties: bool) -> Self {
+        // The HTTP client wants one, even for connections without TLS.
+        sichen_server::tls::use_ring();
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = Server::bind(any, false).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -22,6 +22,25 @@ use crate::store_at::StoreAt;
 pub struct Server {
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Its certificate and those that vouch for it, PEM: the API and workers' sessions are then TLS
+    /// alone. A renewed file is taken up within a minute.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_TLS_CERT",
+        hide_env_values = true,
+        requires = "tls_key"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_TLS_KEY",
+        hide_env_values = true,
+        requires = "tls_cert"
+    )]
+    tls_key: Option<PathBuf>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -76,6 +95,7 @@ impl NodeArgs {
             data,
             listen: self.listen,
             beyond_loopback: self.allow_plaintext,
+            tls: None,
             worker: rhythm
                 .checked()
                 .map_err(|e| Failure::usage(e.to_string()))?,
@@ -86,7 +106,8 @@ impl NodeArgs {
 
 /// Carries out `sichen server`: until SIGTERM or SIGINT.
 pub async fn run(args: Server) -> Result<ExitCode, Failure> {
-    let node = args.node.node()?;
+    let mut node = args.node.node()?;
+    node.tls = args.tls_cert.zip(args.tls_key);
     let stop = serve::stop_signal()?;
     let server = serve::open(&node).await?;
     output::print(&format!("ready {}\n", server.url()))?;

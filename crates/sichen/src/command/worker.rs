@@ -26,7 +26,7 @@ pub struct Worker {
         hide_env_values = true
     )]
     config: Option<PathBuf>,
-    /// A server to dial; may be given several times [default: http://127.0.0.1:7070].
+    /// A server to dial, http:// or https://; may be given several times [default: http://127.0.0.1:7070].
     #[arg(
         long = "server",
         value_name = "URL",
@@ -47,6 +47,15 @@ pub struct Worker {
         hide_env_values = true
     )]
     join_token_file: Option<PathBuf>,
+    /// For https: the certificates that may vouch for a server, PEM [default: those of this
+    /// machine].
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CA_FILE",
+        hide_env_values = true
+    )]
+    ca_file: Option<PathBuf>,
     /// A name for people [default: the host's].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -133,6 +142,7 @@ fn configuration(args: Worker) -> Result<Config, Failure> {
         let file = data_dir::default().join(auth::JOIN_TOKEN_FILE);
         config.join_token_file = file.exists().then_some(file);
     }
+    config.ca_file = args.ca_file.or(config.ca_file);
     config.name = args.name.or(config.name);
     config.pool = args.pool.unwrap_or(config.pool);
     config.slots = args.slots.unwrap_or(config.slots);

@@ -168,6 +168,7 @@ async fn stage(
     let client = Client::new(&client::Connection {
         server: crew.address.clone(),
         token_file: Some(crew.server_data().join(sichen_server::auth::TOKEN_FILE)),
+        ca_file: None,
     })
     .map_err(|failure| anyhow!("{}", failure.text))?;
     let hire = Hire {

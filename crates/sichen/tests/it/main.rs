@@ -23,3 +23,4 @@ mod proxy;
 mod report;
 mod scene;
 mod session;
+mod tls;
