@@ -264,10 +264,13 @@ pub struct TimeoutsSpec {
     /// Of one attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Duration>,
-    /// Of the whole run, from its creation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<Duration>,
-    /// Between two signs of progress.
+    /// Between two signs of progress of one attempt: checkpoints, or progress that is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Duration>,
+    /// Of the whole run, from its creation, waiting included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Duration>,
+    /// Of the whole run, from the first attempt of any of its shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_deadline: Option<Duration>,
 }

@@ -21,5 +21,6 @@ pub mod name;
 pub mod port;
 pub mod retry;
 pub mod schedule;
+pub mod timeouts;
 pub mod trace;
 pub mod zoo;

@@ -3,7 +3,7 @@
 //! # Not here
 //! How a store lays them out; the wire and API shapes of the same facts (edges convert by hand).
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::event::Event;
 use crate::ids::{JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token};
@@ -254,8 +254,13 @@ pub struct Shard {
     pub session: Option<SessionId>,
     /// Number of the grant within its session (see [`crate::port::Granted`]).
     pub grant_seq: u64,
-    /// When the running attempt must have ended, if it has a timeout.
+    /// When the running attempt must have ended or given a sign, if it has a timeout (see
+    /// [`crate::timeouts`]).
     pub timeout_at: Option<Timestamp>,
+    /// When the running attempt must have ended, whatever signs it gives.
+    pub attempt_until: Option<Timestamp>,
+    /// The longest that the running attempt may take from one sign of progress to the next.
+    pub stall: Option<SignedDuration>,
     /// Digest of the last accepted report, to tell a repeat from a contradiction.
     pub digest: String,
     /// Newest checkpoint.

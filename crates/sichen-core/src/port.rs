@@ -185,8 +185,11 @@ pub trait Store: Send + Sync + 'static {
         only: Option<Vec<ShardKey>>,
         ready_at: Timestamp,
     ) -> Answer<'_, RequestVerdict>;
-    /// Open runs of these partitions that are past their deadline and not being stopped.
-    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>>;
+    /// Open runs of these partitions that are past their deadline and not being stopped, at most
+    /// `limit`, and the deadline that passes next.
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns>;
+    /// Running shards of a run by number, at most `limit`: who is to be told that it stops.
+    fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>>;
     /// Settles runs whose counters are complete but whose state is not (there should be none).
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>>;
 
@@ -251,7 +254,7 @@ pub trait Store: Send + Sync + 'static {
     /// Ends attempts as their holders report. Accepted whenever the token is that of the running
     /// attempt, also after the session's expiry. Refused ones are recorded as `report_refused`.
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>>;
-    /// Stores checkpoints and progress. Stale ones are recorded as `report_refused`.
+    /// Stores checkpoints and progress, each a sign that its attempt has not stalled. Stale ones are recorded as `report_refused`.
     fn save_checkpoints(
         &self,
         op: Op,

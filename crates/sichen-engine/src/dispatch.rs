@@ -59,6 +59,8 @@ pub struct Pass {
     pub refused: usize,
     /// When a waiting shard becomes ready, if that is known to matter.
     pub next_ready: Option<Timestamp>,
+    /// Whether a run may have been given a deadline.
+    pub limits_run: bool,
 }
 
 impl Dispatcher {
@@ -153,11 +155,17 @@ impl Dispatcher {
                 continue;
             };
             let document = self.documents.get(store, head.job, head.revision).await?;
+            let mut timeouts = document.timeouts();
+            if p.key.no.is_plan() {
+                // A query gives no signs while it runs.
+                timeouts.stall = None;
+            }
+            pass.limits_run |= timeouts.active.is_some();
             grants.push(Grant {
                 key: p.key,
                 token: p.token,
                 session: p.session,
-                attempt_timeout: document.attempt_timeout(),
+                timeouts,
             });
         }
         let op = self.context.op(self.coordinator.actor());
@@ -245,7 +253,8 @@ impl Dispatcher {
             // The store counts from the grant; the worker counts from what it is told here.
             let least = SignedDuration::from_millis(1);
             let left = |at: Timestamp| at.duration_since(now).max(least);
-            let attempt_timeout = shard.timeout_at.map(left);
+            let attempt_timeout = shard.attempt_until.map(left);
+            let run_timeout = run.terms.deadline.map(left);
             works.push((
                 session,
                 Work {
@@ -254,6 +263,7 @@ impl Dispatcher {
                     run,
                     document,
                     attempt_timeout,
+                    run_timeout,
                     unknown_outcomes,
                 },
             ));

@@ -188,6 +188,9 @@ impl Engine {
                     if pass.runs > 0 {
                         e.wake.dispatch();
                     }
+                    for run in pass.stopped {
+                        e.sessions.tell_stopped(run).await?;
+                    }
                     Ok(pass.next)
                 }
             },
@@ -203,6 +206,9 @@ impl Engine {
                 let e = e.clone();
                 async move {
                     let pass = e.dispatcher.run_once(now).await?;
+                    if pass.limits_run {
+                        e.wake.trigger();
+                    }
                     // A refused grant means that the snapshot was old: look again at once.
                     Ok(if pass.refused > 0 {
                         Some(now)

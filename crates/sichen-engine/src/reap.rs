@@ -18,6 +18,7 @@ use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
 use sichen_core::model::{DutyKey, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
+use sichen_core::timeouts::{Overrun, overrun};
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
@@ -169,6 +170,7 @@ impl Reaper {
             token: shard.token,
             used: shard.used,
             stop: overdue.stop,
+            deadline: overdue.deadline,
         };
         let (ending, code, message) = if overdue.session_over {
             (
@@ -177,11 +179,11 @@ impl Reaper {
                 "the worker's session ended before it reported",
             )
         } else {
-            (
-                Ending::TimedOut,
-                "attempt-timeout",
-                "the attempt's timeout passed and it did not report",
-            )
+            let message = match overrun(shard) {
+                Overrun::Attempt => "the attempt's timeout passed and it did not report",
+                Overrun::Stall => "the attempt gave no sign of progress for its stall timeout",
+            };
+            (Ending::TimedOut, overrun(shard).code(), message)
         };
         let decided = on_end(&facts, shard.token, ending, code, &policy, now);
         Ok(decided.ok().map(|transition| {

@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use sichen_core::ids::{SessionId, ShardKey, Token};
+use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{DutyKey, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CheckpointVerdict, Error, Granted, Register, RenewVerdict, SaveCheckpoint,
+    CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RenewVerdict, SaveCheckpoint,
 };
 
 use crate::context::Context;
@@ -34,6 +34,7 @@ use crate::coordinator::Coordinator;
 use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
+use crate::work::GRACE;
 
 pub(crate) use report::note_rule;
 pub use values::{Beat, BeatAnswer, Hello, HelloAnswer, Plan, Report, ReportVerdict};
@@ -269,6 +270,37 @@ impl Sessions {
             valid_for: self.rhythm.ttl,
             stop,
         })
+    }
+
+    /// Tells the workers that run shards of `run` that it is being stopped. A hint, for those that
+    /// are connected here: the beats of all find it as well.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn tell_stopped(&self, run: RunId) -> Result<(), Error> {
+        let store = &*self.context.store;
+        let Some((found, _)) = store.get_run(run).await? else {
+            return Ok(());
+        };
+        let Some((cause, _)) = found.stop else {
+            return Ok(());
+        };
+        let limit = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
+        for shard in store.list_running(run, limit).await? {
+            let Some(session) = shard.session else {
+                continue;
+            };
+            let message = ToWorker::Cancel {
+                key: shard.key,
+                token: shard.token,
+                reason: stop_reason(cause),
+                grace: GRACE,
+            };
+            if !self.courier.deliver(session, message) {
+                tracing::debug!(%session, shard = %shard.key, "no stream for a stop; its beat will find it");
+            }
+        }
+        Ok(())
     }
 
     /// Gives back leases that a worker has seen and, for the second beat, does not list.

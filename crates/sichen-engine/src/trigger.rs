@@ -39,12 +39,14 @@ pub struct Trigger {
 }
 
 /// What one pass did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Runs written.
     pub runs: usize,
     /// Instants decided not to run.
     pub skipped: u64,
+    /// Runs stopped because their deadline has passed; who runs their shards is to be told.
+    pub stopped: Vec<RunId>,
     /// When to look again.
     pub next: Option<Timestamp>,
 }
@@ -69,8 +71,8 @@ impl Trigger {
         if fences.is_empty() {
             return Ok(Pass::default());
         }
-        let pass = self.fire(now).await?;
-        self.stop_late(now).await?;
+        let mut pass = self.fire(now).await?;
+        self.stop_late(now, &mut pass).await?;
         let op = self.context.op(self.coordinator.actor());
         for run in self.context.store.settle_runs(op, fences, LIMIT).await? {
             tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
@@ -173,9 +175,13 @@ impl Trigger {
     }
 
     /// Stops runs that are past their deadline.
-    async fn stop_late(&self, now: Timestamp) -> Result<(), Error> {
+    async fn stop_late(&self, now: Timestamp, pass: &mut Pass) -> Result<(), Error> {
         let store = &*self.context.store;
-        for (run, partition) in store.list_late_runs(self.owned(now), LIMIT).await? {
+        let found = store.list_late_runs(self.owned(now), LIMIT).await?;
+        let full = found.late.len() == LIMIT as usize;
+        let again = found.next.into_iter().chain(full.then_some(now));
+        pass.next = pass.next.into_iter().chain(again).min();
+        for (run, partition) in found.late {
             let Some(fence) = self.coordinator.fence(&DutyKey::Trigger(partition), now) else {
                 continue;
             };
@@ -185,6 +191,7 @@ impl Trigger {
                 .await?;
             if let RequestVerdict::Done(_) = verdict {
                 tracing::info!(%run, "the run's deadline has passed");
+                pass.stopped.push(run);
             }
         }
         Ok(())

@@ -10,6 +10,9 @@ use sichen_core::document::{Document, RunSpec};
 use sichen_core::ids::{Token, fence_key};
 use sichen_core::model::{Run, Shard};
 
+/// From asking an attempt to stop to killing it.
+pub const GRACE: SignedDuration = SignedDuration::from_secs(10);
+
 /// A grant, complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
@@ -23,6 +26,8 @@ pub struct Work {
     pub document: Arc<Document>,
     /// How long the attempt may still take, from now: a grant that is sent again has less left.
     pub attempt_timeout: Option<SignedDuration>,
+    /// How long the run may still take, from now.
+    pub run_timeout: Option<SignedDuration>,
     /// Earlier attempts of the shard of which nobody knows how far they came, oldest first.
     pub unknown_outcomes: Vec<(u32, Token)>,
 }

@@ -418,6 +418,7 @@ fn from_checkpoint(report: v1::CheckpointReport, session: SessionId) -> Option<S
             position: String::from_utf8(checkpoint.position).ok()?,
         }),
         progress: Progress::default(),
+        idle: jiff::SignedDuration::ZERO,
     })
 }
 
@@ -485,6 +486,8 @@ fn grant(work: &Work) -> v1::Grant {
             counters: None,
         }),
         attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
+        stall_timeout_ms: shard.stall.map_or(0, millis),
+        run_timeout_ms: work.run_timeout.map_or(0, millis),
         grace_ms: 2_000,
         fence_key: work.fence_key(),
         ..v1::Grant::default()

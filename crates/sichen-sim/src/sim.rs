@@ -474,6 +474,12 @@ impl Sim {
         if self.rng.chance(300) {
             timeouts["run"] = "90s".into();
         }
+        if self.rng.chance(300) {
+            timeouts["stall"] = "8s".into();
+        }
+        if self.rng.chance(200) {
+            timeouts["activeDeadline"] = "70s".into();
+        }
         let text = serde_json::json!({
             "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": format!("job-{n}") },
             "spec": {

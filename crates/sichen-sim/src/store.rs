@@ -21,9 +21,9 @@ use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
-    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
-    RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 
 use crate::rng::Rng;
@@ -198,7 +198,8 @@ impl Store for Link {
         get_run(run: RunId) -> Option<(Run, Progress)>;
         find_run(job: JobUid, occasion: Occasion) -> Option<RunId>;
         list_runs(filter: RunFilter, page: Page<RunId>) -> Vec<Run>;
-        list_late_runs(partitions: Vec<u8>, limit: u32) -> Vec<(RunId, u8)>;
+        list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
+        list_running(run: RunId, limit: u32) -> Vec<Shard>;
         list_ready(pool: Name, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead>;
         next_ready_at(pool: Name) -> Option<Timestamp>;
         list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;

@@ -54,9 +54,9 @@ use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
-    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
-    RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 
 use crate::clock::Clock;
@@ -343,13 +343,17 @@ impl Store for PostgresStore {
             runs::reopen(tx, run, only, ready_at).await
         })
     }
-    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>> {
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {
         read!(self, [partitions], |read| runs::list_late(
             read,
             &partitions,
             limit
         )
         .await)
+    }
+    fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
+        read!(self, [], |read| shards::list_running(read, run, limit)
+            .await)
     }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         write!(self, Some(op), [fences], |tx| {

@@ -54,9 +54,9 @@ use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, NewRun, Op, Overdue,
-    Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict, RequestVerdict,
-    RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 
 use crate::clock::Clock;
@@ -263,8 +263,11 @@ impl Store for SqliteStore {
     ) -> Answer<'_, RequestVerdict> {
         self.write(op, move |tx| runs::reopen(tx, run, only, ready_at))
     }
-    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, Vec<(RunId, u8)>> {
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {
         self.read(move |r| runs::list_late(r, &partitions, limit))
+    }
+    fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
+        self.read(move |r| shards::list_running(r, run, limit))
     }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         self.write(op, move |tx| runs::settle_complete(tx, &fences, limit))

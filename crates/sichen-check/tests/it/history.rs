@@ -375,6 +375,8 @@ impl Model {
                 session: None,
                 grant_seq: 0,
                 timeout_at: None,
+                attempt_until: None,
+                stall: None,
                 digest: String::new(),
                 checkpoint: Checkpoint::default(),
                 progress: Progress::default(),

@@ -102,6 +102,10 @@ fn check_spec(spec: &Spec, p: &mut Problems) {
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);
     p.positive("spec.timeouts.run", spec.timeouts.run);
     p.positive("spec.timeouts.stall", spec.timeouts.stall);
+    p.positive(
+        "spec.timeouts.activeDeadline",
+        spec.timeouts.active_deadline,
+    );
     let parameters = serde_json::to_string(&spec.parameters).map_or(0, |s| s.len());
     if parameters > 65_536 {
         p.add(

@@ -6,7 +6,7 @@
 //! # Not here
 //! Writing it ([`crate::port::Store`]); cutting ([`crate::layout`]).
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::check::{Problem, range_cut};
@@ -16,6 +16,7 @@ use crate::layout::{Descriptor, Layout, MAX_SHARDS};
 use crate::model::{Period, RunTerms};
 use crate::name::Name;
 use crate::port::NewRun;
+use crate::timeouts::Timeouts;
 
 /// The handler name under which a worker runs processes.
 pub const PROCESS_HANDLER: &str = "process";
@@ -73,15 +74,20 @@ pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRu
         ready_at: now,
         digest: request.digest,
         born_leased: None,
-        attempt_timeout: doc.attempt_timeout(),
+        timeouts: doc.timeouts(),
     })
 }
 
 impl Document {
-    /// How long one attempt may take.
+    /// How long an attempt, and the run from its first grant, may take.
     #[must_use]
-    pub fn attempt_timeout(&self) -> Option<SignedDuration> {
-        self.spec.timeouts.attempt.map(|t| t.0)
+    pub fn timeouts(&self) -> Timeouts {
+        let spec = &self.spec.timeouts;
+        Timeouts {
+            attempt: spec.attempt.map(|t| t.0),
+            stall: spec.stall.map(|t| t.0),
+            active: spec.active_deadline.map(|t| t.0),
+        }
     }
 
     /// The data source that the plan step reads, if the layout has one.

@@ -25,6 +25,8 @@ pub struct Facts {
     pub used: u32,
     /// Whether its run is being stopped.
     pub stop: Option<StopCause>,
+    /// When its run must have ended.
+    pub deadline: Option<Timestamp>,
 }
 
 /// How an attempt ended, as its holder, the reaper or a timeout says.
@@ -74,8 +76,8 @@ pub struct Transition {
     pub ready_at: Option<Timestamp>,
     /// Whether the attempt goes back into the budget.
     pub refund: bool,
-    /// Whether the whole run must be stopped with [`StopCause::Fatal`].
-    pub stops_run: bool,
+    /// Why the whole run must be stopped with it, if it must.
+    pub stops_run: Option<StopCause>,
     /// The place of the job's retry rule that decided it, from 0, if one did.
     pub rule: Option<usize>,
 }
@@ -87,7 +89,7 @@ impl Transition {
         end: AttemptEnd::Succeeded,
         ready_at: None,
         refund: false,
-        stops_run: false,
+        stops_run: None,
         rule: None,
     };
 
@@ -142,7 +144,7 @@ pub enum Refused {
 ///
 /// `code` is the error's, if it ended with one. A success is kept even when a stop was requested:
 /// the work is done, and the run then settles by what else happened. Everything else that ends
-/// after a stop request is `cancelled`. Otherwise the job's rules come first, and where none fits,
+/// after a stop request, or past the run's deadline, is `cancelled`. Otherwise the job's rules come first, and where none fits,
 /// what the handler said.
 ///
 /// # Errors
@@ -161,12 +163,15 @@ pub fn on_end(
         end: ending.attempt_end(),
         ..Transition::SUCCESS
     };
-    let stopped = shard.stop.is_some() && !crate::zoo::is("retry-after-stop");
+    // What ends past the run's deadline needs nobody to come and stop the run.
+    let late = shard.deadline.is_some_and(|deadline| deadline < now);
+    let stopped = (shard.stop.is_some() || late) && !crate::zoo::is("retry-after-stop");
     let by_itself = match ending {
         Ending::Succeeded => return Ok(Transition::SUCCESS),
         _ if stopped => {
             return Ok(Transition {
                 to: ShardState::Cancelled,
+                stops_run: (shard.stop.is_none()).then_some(StopCause::Deadline),
                 ..plain
             });
         }
@@ -198,7 +203,7 @@ pub fn on_end(
             ..plain
         },
         Action::FailRun => Transition {
-            stops_run: true,
+            stops_run: Some(StopCause::Fatal),
             ..plain
         },
         Action::Retry if shard.used >= policy.max_attempts => plain,

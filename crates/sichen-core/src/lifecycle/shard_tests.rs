@@ -10,6 +10,7 @@ fn running(used: u32) -> Facts {
         token: Token(5),
         used,
         stop: None,
+        deadline: None,
     }
 }
 
@@ -33,7 +34,11 @@ fn the_holder_ends_its_attempt() {
     check(running(2), Ending::Lost, ShardState::Retry);
     check(running(2), Ending::TimedOut, ShardState::Retry);
     check(running(1), Ending::FailedForGood, ShardState::Failed);
-    assert!(check(running(1), Ending::FailedRun, ShardState::Failed).stops_run);
+    assert!(
+        check(running(1), Ending::FailedRun, ShardState::Failed)
+            .stops_run
+            .is_some()
+    );
 }
 
 /// A lost attempt counts like any other (house rule A10).
@@ -151,7 +156,7 @@ fn decided(shard: Facts, ending: Ending, code: &str, expect: Expect) {
     let now = Timestamp::UNIX_EPOCH;
     let t = on_end(&shard, Token(5), ending, code, &policy, now).expect("the holder is current");
     let wait = t.ready_at.map(|at| at.duration_since(now).as_secs());
-    let got = (t.to, wait, t.stops_run, t.rule);
+    let got = (t.to, wait, t.stops_run == Some(StopCause::Fatal), t.rule);
     assert_eq!(got, expect, "{ending:?} {code} of {shard:?}");
     assert_eq!(t.end, ending.attempt_end(), "the record says what happened");
 }
@@ -236,4 +241,32 @@ fn a_plan_step_is_never_ignored() {
     };
     let failed = (ShardState::Failed, None, false, Some(2));
     decided(plan, Ending::Failed, "nothing-new", failed);
+}
+
+#[test]
+fn what_ends_past_the_deadline_stops_the_run() {
+    let policy = retry::Policy::default();
+    let now = Timestamp::UNIX_EPOCH;
+    let after = |ms: i64| Facts {
+        deadline: now.checked_sub(jiff::SignedDuration::from_millis(ms)).ok(),
+        ..running(1)
+    };
+    let end = |shard: Facts, ending| {
+        let t = on_end(&shard, Token(5), ending, "", &policy, now).expect("the holder is current");
+        (t.to, t.stops_run)
+    };
+    use Ending::{Cancelled, Failed, FailedRun, Lost, Released, TimedOut};
+    for ending in [Failed, FailedRun, TimedOut, Lost, Cancelled, Released] {
+        let late = (ShardState::Cancelled, Some(StopCause::Deadline));
+        assert_eq!(end(after(1), ending), late, "{ending:?}");
+        // The very deadline is in time.
+        assert_ne!(end(after(0), ending).1, Some(StopCause::Deadline));
+        let stopped = Facts {
+            stop: Some(StopCause::Cancel),
+            ..after(1)
+        };
+        assert_eq!(end(stopped, ending), (ShardState::Cancelled, None));
+    }
+    let done = (ShardState::Succeeded, None);
+    assert_eq!(end(after(60_000), Ending::Succeeded), done, "done is done");
 }

@@ -6,11 +6,12 @@
 use crate::ids::{JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
-use crate::lifecycle::{RunState, StopCause};
+use crate::lifecycle::{RunState, ShardState, StopCause};
 use crate::model::{
     Checkpoint, Decision, Failure, Period, Progress, Run, RunTerms, Shard, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
+use crate::timeouts::Timeouts;
 use jiff::{SignedDuration, Timestamp};
 
 /// A run to be written, with its shards.
@@ -34,8 +35,20 @@ pub struct NewRun {
     pub digest: String,
     /// Grant the only shard at once to this session (born leased), under `fences`' pool term.
     pub born_leased: Option<SessionId>,
-    /// Timeout of the born-leased attempt.
-    pub attempt_timeout: Option<SignedDuration>,
+    /// Limits of the born-leased attempt.
+    pub timeouts: Timeouts,
+}
+
+impl NewRun {
+    /// The deadline that it is written with at `now`; `granted`: together with its first grant.
+    #[must_use]
+    pub fn deadline(&self, granted: bool, now: Timestamp) -> Option<Timestamp> {
+        if granted {
+            self.timeouts.deadline(self.terms.deadline, now)
+        } else {
+            self.terms.deadline
+        }
+    }
 }
 
 /// What became of a [`NewRun`].
@@ -142,8 +155,8 @@ pub struct Grant {
     pub token: Token,
     /// Who gets it.
     pub session: SessionId,
-    /// How long the attempt may take.
-    pub attempt_timeout: Option<SignedDuration>,
+    /// How long the attempt, and from the first grant on the run, may take.
+    pub timeouts: Timeouts,
 }
 
 /// A grant that was made: all that the worker is told.
@@ -233,6 +246,8 @@ pub struct SaveCheckpoint {
     pub checkpoint: Option<Checkpoint>,
     /// Newest progress.
     pub progress: Progress,
+    /// How long before this report the attempt last gave a sign of progress.
+    pub idle: SignedDuration,
 }
 
 /// What became of a [`SaveCheckpoint`].
@@ -303,6 +318,8 @@ pub struct Overdue {
     pub shard: Shard,
     /// Whether its run is being stopped.
     pub stop: Option<StopCause>,
+    /// When its run must have ended.
+    pub deadline: Option<Timestamp>,
     /// Its job and revision, for the retry policy.
     pub job: (JobUid, Revision),
     /// Whether the session is over (else the attempt's timeout has passed).
@@ -320,8 +337,31 @@ pub struct Reap {
     pub transition: Transition,
     /// Why.
     pub failure: Failure,
-    /// Only if its session is over by now (the guard against a beat that came in between).
+    /// Only if its session is over by now (the guard against a beat that came in between); else
+    /// only if its timeout has passed (a sign may have come in between).
     pub only_if_session_over: bool,
+}
+
+impl Reap {
+    /// Whether the attempt is still to be ended at `now`.
+    #[must_use]
+    pub fn holds(&self, shard: &Shard, session_over: bool, now: Timestamp) -> bool {
+        let over = if self.only_if_session_over {
+            session_over
+        } else {
+            shard.timeout_at.is_some_and(|at| at <= now)
+        };
+        shard.state == ShardState::Running && shard.token == self.token && over
+    }
+}
+
+/// Open runs that are past their deadline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LateRuns {
+    /// Those not being stopped yet, with their partitions.
+    pub late: Vec<(RunId, u8)>,
+    /// The deadline that passes next.
+    pub next: Option<Timestamp>,
 }
 
 /// What became of a [`Reap`].

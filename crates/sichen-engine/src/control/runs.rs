@@ -45,6 +45,8 @@ pub struct Started {
     pub run: RunId,
     /// Whether it was written now; else it was there already.
     pub created: bool,
+    /// Whether it has a deadline from now on.
+    pub limited: bool,
 }
 
 impl Control {
@@ -73,14 +75,22 @@ impl Control {
                 digest: wanted.digest.clone(),
             };
             let run = new_run(&document, request, now).map_err(|p| Error::Invalid(vec![p]))?;
+            let limited = run.terms.deadline.is_some();
             let op = self.context.op(actor);
             let verdicts = store.create_runs(op, Vec::new(), vec![run]).await?;
             match verdicts.into_iter().next() {
-                Some(CreateVerdict::Created(run, _)) => return Ok(Started { run, created: true }),
+                Some(CreateVerdict::Created(run, _)) => {
+                    return Ok(Started {
+                        run,
+                        created: true,
+                        limited,
+                    });
+                }
                 Some(CreateVerdict::Exists(run)) => {
                     return Ok(Started {
                         run,
                         created: false,
+                        limited: false,
                     });
                 }
                 Some(CreateVerdict::OtherRequest(run)) => {

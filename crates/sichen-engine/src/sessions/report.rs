@@ -75,11 +75,19 @@ impl Sessions {
         let verdicts = store
             .finish_attempts(self.context.op(actor), items.clone())
             .await?;
-        let answers = items
-            .iter()
-            .zip(verdicts)
-            .map(|(item, verdict)| answer(item, verdict));
-        Ok(answers.collect())
+        let mut answers = Vec::with_capacity(items.len());
+        for (item, verdict) in items.iter().zip(verdicts) {
+            let stops = item.transition.stops_run.is_some();
+            if stops && matches!(verdict, FinishVerdict::Accepted(_)) {
+                // The reports are stored whether or not the rest of the run hears of it now.
+                let told = self.tell_stopped(item.key.run).await;
+                if let Err(error) = told {
+                    tracing::debug!(run = %item.key.run, %error, "its workers' beats will find the stop");
+                }
+            }
+            answers.push(answer(item, verdict));
+        }
+        Ok(answers)
     }
 
     async fn decide(
@@ -131,6 +139,7 @@ impl Sessions {
             token: shard.token,
             used: shard.used,
             stop: found.run.stop.map(|(cause, _)| cause),
+            deadline: found.run.terms.deadline,
         };
         // Without its document an attempt still ends, by the policy of a job that names none.
         let policy = document

@@ -14,4 +14,5 @@ mod retry;
 mod sharding;
 mod takeover;
 mod terms;
+mod timeouts;
 mod timing;

@@ -172,6 +172,7 @@ fn a_retry_is_the_same_shard_from_its_checkpoint() {
             session,
             checkpoint: Some(Checkpoint { seq: 1, position }),
             progress: Progress::default(),
+            idle: jiff::SignedDuration::ZERO,
         };
         let saved = block_on(node.engine.sessions.checkpoint("worker w", vec![save])).unwrap();
         assert_eq!(saved, [CheckpointVerdict::Saved], "{name}");

@@ -31,6 +31,7 @@ fn an_expired_session_is_lost_and_its_late_reports_are_refused() {
             position: format!("at {seq}"),
         }),
         progress: Progress::default(),
+        idle: jiff::SignedDuration::ZERO,
     };
     let saved = block_on(
         node.engine

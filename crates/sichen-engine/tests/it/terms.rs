@@ -193,7 +193,7 @@ fn grant(c: &Cluster, fence: &Fence, run: RunId, session: SessionId) -> bool {
         key,
         token: Token(0),
         session,
-        attempt_timeout: None,
+        timeouts: Default::default(),
     };
     let verdicts = block_on(c.store.lease_shards(c.op(), fence.clone(), vec![grant])).unwrap();
     verdicts == [GrantVerdict::Refused(GrantRefused::OldTerm)]

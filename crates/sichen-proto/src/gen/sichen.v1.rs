@@ -18,6 +18,9 @@ pub struct Held {
     /// Progress as last known by the worker, sent in beats for display. May be absent.
     #[prost(message, optional, tag = "3")]
     pub counters: ::core::option::Option<Counters>,
+    /// How long ago the attempt began or last gave a sign of progress (a checkpoint, counters).
+    #[prost(uint64, tag = "4")]
+    pub idle_ms: u64,
 }
 /// What a shard has done so far. A field that the handler never reported is absent.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -402,7 +405,7 @@ pub struct Grant {
     /// The attempt may run for so long from its arrival; 0 means no limit.
     #[prost(uint64, tag = "18")]
     pub attempt_timeout_ms: u64,
-    /// When the run must be over (activeDeadline), for display; the server enforces it.
+    /// When the run must be over, for display; `run_timeout_ms` says the same as a duration.
     #[prost(int64, optional, tag = "19")]
     pub deadline_us: ::core::option::Option<i64>,
     /// From TERM to KILL, and for a handler from cancellation to being abandoned.
@@ -417,6 +420,13 @@ pub struct Grant {
     /// last: what a handler's probe may be asked about. At most 16.
     #[prost(message, repeated, tag = "23")]
     pub unknown_outcomes: ::prost::alloc::vec::Vec<UnknownOutcome>,
+    /// The attempt may run for so long without a sign of progress; 0 means no limit.
+    #[prost(uint64, tag = "24")]
+    pub stall_timeout_ms: u64,
+    /// The run may go on for so long from the grant's arrival; 0 means no limit. The server stops the
+    /// run as a whole; the worker stops the attempt, should it not hear of that in time.
+    #[prost(uint64, tag = "25")]
+    pub run_timeout_ms: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnknownOutcome {

@@ -35,6 +35,8 @@ pub(super) struct Attempt {
     pub(super) state: State,
     arrived: Boot,
     started: Boot,
+    /// The handler's last sign of progress, or its start.
+    sign: Boot,
     fate: Option<Fate>,
     kill_at: Option<Boot>,
     pub(super) counters: Option<v1::Counters>,
@@ -56,11 +58,29 @@ impl Attempt {
         }
     }
 
-    fn times_out_at(&self) -> Option<Boot> {
-        let limited = self.grant.attempt_timeout_ms > 0
-            && self.state == State::Running
-            && self.fate.is_none();
-        limited.then(|| self.started.plus(self.grant.attempt_timeout_ms))
+    /// When it is over by itself, and why.
+    fn times_out_at(&self) -> Option<(Boot, v1::Reason)> {
+        if self.state != State::Running || self.fate.is_some() {
+            return None;
+        }
+        let grant = &self.grant;
+        let limits = [
+            (self.arrived, grant.run_timeout_ms, v1::Reason::RunDeadline),
+            (
+                self.started,
+                grant.attempt_timeout_ms,
+                v1::Reason::AttemptTimeout,
+            ),
+            (self.sign, grant.stall_timeout_ms, v1::Reason::Stalled),
+        ];
+        let limits = limits.into_iter().filter(|(_, ms, _)| *ms > 0);
+        let ends = limits.map(|(from, ms, reason)| (from.plus(ms), reason));
+        ends.min_by_key(|(at, _)| *at)
+    }
+
+    /// For how long it has given no sign of progress.
+    pub(super) fn idle_ms(&self, now: Boot) -> u64 {
+        now.since(self.sign)
     }
 
     /// When a checkpoint is to be sent; `None` if there is nothing to send. One that is not
@@ -143,6 +163,7 @@ impl Session {
             state,
             arrived: now,
             started: now,
+            sign: now,
             fate: None,
             kill_at: None,
             counters: None,
@@ -229,6 +250,7 @@ impl Session {
         }
         attempt.state = State::Running;
         attempt.started = now;
+        attempt.sign = now;
         let grant = attempt.grant.clone();
         if self.link == Link::Up {
             self.send(ToServer::Accept(v1::Accept {
@@ -347,19 +369,22 @@ impl Session {
     }
 
     pub(super) fn time_out_attempts(&mut self, now: Boot) {
-        let over: Vec<Lease> = self
+        let over: Vec<(Lease, v1::Reason)> = self
             .attempts
             .iter()
-            .filter(|(_, attempt)| attempt.times_out_at().is_some_and(|at| now >= at))
-            .map(|(lease, _)| *lease)
+            .filter_map(|(lease, attempt)| {
+                let (at, reason) = attempt.times_out_at()?;
+                (now >= at).then_some((*lease, reason))
+            })
             .collect();
-        for lease in over {
-            self.stop_for(lease, v1::Reason::AttemptTimeout, None, now);
+        for (lease, reason) in over {
+            self.stop_for(lease, reason, None, now);
         }
     }
 
-    pub(super) fn on_counters(&mut self, lease: Lease, counters: v1::Counters) {
+    pub(super) fn on_counters(&mut self, lease: Lease, counters: v1::Counters, now: Boot) {
         if let Some(attempt) = self.attempts.get_mut(&lease) {
+            attempt.sign = now;
             attempt.counters = Some(counters);
         }
     }
@@ -379,6 +404,7 @@ impl Session {
         if checkpoint.seq <= known {
             return;
         }
+        attempt.sign = now;
         if checkpoint.counters.is_some() {
             attempt.counters.clone_from(&checkpoint.counters);
         }
@@ -522,6 +548,7 @@ impl Session {
     pub(super) fn attempts_wake(&self) -> Option<Boot> {
         let up = self.link == Link::Up;
         let timeouts = self.attempts.values().filter_map(Attempt::times_out_at);
+        let timeouts = timeouts.map(|(at, _)| at);
         let checkpoints = self
             .attempts
             .values()

@@ -110,7 +110,7 @@ impl Session {
             journal,
             resume_session: resume,
             running: if resume.is_some() {
-                self.held()
+                self.held(now)
             } else {
                 Vec::new()
             },
@@ -160,16 +160,19 @@ impl Session {
 
     /// All that this session holds. An ended attempt without a verdict is among it: a server that
     /// missed its report must not take it for lost.
-    fn held(&self) -> Vec<v1::Held> {
+    fn held(&self, now: Boot) -> Vec<v1::Held> {
         let running = self.attempts.iter().map(|(lease, attempt)| v1::Held {
             shard: Some(lease.shard()),
             token: lease.token,
             counters: attempt.counters.clone(),
+            idle_ms: attempt.idle_ms(now),
         });
         let ended = self.reports.iter().map(|(lease, report)| v1::Held {
             shard: Some(lease.shard()),
             token: lease.token,
             counters: report.finish.counters.clone(),
+            // What has ended can't stall.
+            idle_ms: 0,
         });
         running.chain(ended).collect()
     }
@@ -236,7 +239,7 @@ impl Session {
 
     pub(super) fn send_beat(&mut self, now: Boot) {
         let running = match &self.live {
-            Some(live) if now >= live.next_beat => self.held(),
+            Some(live) if now >= live.next_beat => self.held(now),
             _ => return,
         };
         let degraded = self.degraded;

@@ -180,7 +180,7 @@ impl Session {
             } => {
                 self.on_checkpoint(lease, checkpoint, flush, now);
             }
-            Input::HandlerCounters { lease, counters } => self.on_counters(lease, counters),
+            Input::HandlerCounters { lease, counters } => self.on_counters(lease, counters, now),
             Input::HandlerFinished { lease, ended } => self.on_finished(lease, ended, now),
             Input::AttemptStuck(lease) => self.on_stuck(lease),
             Input::Drain { grace_ms } => self.on_drain(grace_ms, now),

@@ -559,6 +559,71 @@ fn an_attempt_past_its_timeout_is_stopped_and_timed_out() {
 }
 
 #[test]
+fn an_attempt_that_gives_no_sign_of_progress_has_stalled() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(v1::Grant {
+        attempt_timeout_ms: 9_000,
+        stall_timeout_ms: 2_000,
+        ..grant(1, lease(0, 5))
+    }));
+    assert!(Play::stopped(&play.pass(1_500)).is_empty());
+    let count = |done| Input::HandlerCounters {
+        lease: lease(0, 5),
+        counters: v1::Counters {
+            done: Some(done),
+            ..v1::Counters::default()
+        },
+    };
+    play.feed(count(1));
+    assert!(Play::stopped(&play.pass(1_500)).is_empty());
+    let checkpoint = v1::Checkpoint {
+        seq: 1,
+        position: vec![],
+        counters: None,
+    };
+    play.feed(Input::HandlerCheckpoint {
+        lease: lease(0, 5),
+        checkpoint,
+        flush: false,
+    });
+    let beats = Play::beats(&play.pass(1_500));
+    let idle: Vec<u64> = beats.iter().map(|b| b.running[0].idle_ms).collect();
+    assert!(idle.iter().all(|ms| *ms <= 1_500), "{idle:?}");
+    assert_eq!(Play::stopped(&play.pass(500)), [(5, 1_000)]);
+    let finish = Play::finishes(&play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: Ended::Stopped,
+    }));
+    assert_eq!(finish[0].outcome(), v1::Outcome::TimedOut);
+    assert_eq!(finish[0].reason(), v1::Reason::Stalled);
+}
+
+/// Whichever limit comes first; the run's counts from when the grant came.
+#[test]
+fn the_runs_deadline_stops_an_attempt_too() {
+    for (attempt, stall, run, after, reason) in [
+        (3_000, 0, 2_000, 2_000, v1::Reason::RunDeadline),
+        (1_000, 0, 2_000, 1_000, v1::Reason::AttemptTimeout),
+        (0, 1_000, 2_000, 1_000, v1::Reason::Stalled),
+    ] {
+        let mut play = Play::up(1);
+        play.server(FromServer::Grant(v1::Grant {
+            attempt_timeout_ms: attempt,
+            stall_timeout_ms: stall,
+            run_timeout_ms: run,
+            ..grant(1, lease(0, 5))
+        }));
+        assert!(Play::stopped(&play.pass(after - 1)).is_empty());
+        assert_eq!(Play::stopped(&play.pass(1)).len(), 1, "{reason:?}");
+        let finish = Play::finishes(&play.feed(Input::HandlerFinished {
+            lease: lease(0, 5),
+            ended: Ended::Stopped,
+        }));
+        assert_eq!(finish[0].reason(), reason);
+    }
+}
+
+#[test]
 fn a_newer_grant_of_a_shard_waits_for_the_death_of_the_older() {
     let mut play = Play::up(2);
     play.server(FromServer::Grant(grant(1, lease(0, 5))));

@@ -111,6 +111,7 @@ const LENGTHS: &[&str] = &[
     "attempt",
     "run",
     "stall",
+    "activeDeadline",
     "startingDeadline",
     "fixed",
     "base",

@@ -89,7 +89,7 @@ fn every_alternative_of_the_document_is_read() {
       - {exitCodes: [3, 10-19], errors: [bad-input, killed-by-signal-*], action: failShard}
       - {ends: [lost, timedOut], action: retry, delay: 90s}
       - {errors: [nothing-new], action: ignore}
-  timeouts: {attempt: 30m, run: 2h, stall: 5m}
+  timeouts: {attempt: 30m, run: 2h, stall: 5m, activeDeadline: 1h}
   overlap: allow
   catchUp: {policy: {all: 3}, startingDeadline: 1h}
   countsMustMatch: true

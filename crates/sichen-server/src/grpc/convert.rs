@@ -11,16 +11,19 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity, run_key};
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
+use sichen_core::timeouts::Overrun;
 use sichen_core::trace::TraceId;
 use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
-use sichen_engine::work::Work;
+use sichen_engine::work::{GRACE, Work};
 use sichen_proto::v1;
 use sichen_proto::v1::server_message::Message;
 
-/// From TERM to KILL.
-const GRACE: SignedDuration = SignedDuration::from_secs(10);
+/// A length of time as the wire has it.
+pub(super) fn length(ms: u64) -> SignedDuration {
+    SignedDuration::from_millis(i64::try_from(ms).unwrap_or(i64::MAX))
+}
 
 pub(super) fn message(message: Message) -> v1::ServerMessage {
     v1::ServerMessage {
@@ -136,6 +139,7 @@ fn handlers(mut handlers: Vec<String>, labels: &BTreeMap<String, String>) -> Vec
 /// The end of an attempt; `None` if it names no shard.
 pub(super) fn report(finish: v1::Finish) -> Option<Report> {
     let key = shard(finish.shard.as_ref()?);
+    let why = finish.reason();
     let kind = finish
         .error
         .as_ref()
@@ -163,7 +167,7 @@ pub(super) fn report(finish: v1::Finish) -> Option<Report> {
         token: Token(finish.token),
         ending,
         digest: hex(&finish.digest),
-        failure: finish.error.map(failure).or_else(|| unsaid(ending)),
+        failure: finish.error.map(failure).or_else(|| unsaid(ending, why)),
         progress: finish.counters.as_ref().map(progress),
         plan,
     })
@@ -177,10 +181,14 @@ fn failure(error: v1::AttemptError) -> Failure {
 }
 
 /// What an ending says by itself, where the worker said no more.
-fn unsaid(ending: Ending) -> Option<Failure> {
+fn unsaid(ending: Ending, why: v1::Reason) -> Option<Failure> {
     let (code, message) = match ending {
+        Ending::TimedOut if why == v1::Reason::Stalled => (
+            Overrun::Stall.code(),
+            "the attempt gave no sign of progress for longer than its stall timeout",
+        ),
         Ending::TimedOut => (
-            "attempt-timeout",
+            Overrun::Attempt.code(),
             "the attempt took longer than its timeout",
         ),
         Ending::Failed | Ending::FailedForGood | Ending::FailedRun => {
@@ -223,6 +231,7 @@ pub(super) fn checkpoint(
             .as_ref()
             .map(progress)
             .unwrap_or_default(),
+        idle: SignedDuration::ZERO,
     })
 }
 
@@ -366,6 +375,8 @@ fn grant(work: Work) -> v1::Grant {
         period_end_us: run.period.map(|p| p.end.as_microsecond()),
         zone: spec.time_zone.clone(),
         attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
+        stall_timeout_ms: shard.stall.map_or(0, millis),
+        run_timeout_ms: work.run_timeout.map_or(0, millis),
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
         grace_ms: millis(GRACE),
         fence_key: work.fence_key(),

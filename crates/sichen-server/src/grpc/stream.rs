@@ -265,6 +265,7 @@ impl Stream {
                     session,
                     checkpoint: None,
                     progress,
+                    idle: convert::length(held.idle_ms),
                 })
             })
             .collect();

@@ -56,6 +56,10 @@ pub(super) async fn start(
     };
     let started = api.0.control.start_run(ACTOR, wanted).await?;
     api.0.engine.wake.dispatch();
+    if started.limited {
+        // The trigger waits for deadlines too, and may not know of one so near.
+        api.0.engine.wake.trigger();
+    }
     let run = run(&api, started.run).await?;
     let status = if started.created {
         StatusCode::CREATED
@@ -349,6 +353,10 @@ pub(super) async fn cancel(
 ) -> Answer<wire::Run> {
     let id = request::run_id(&api, &id).await?;
     api.0.control.cancel(ACTOR, id).await?;
+    // It is being stopped, whether or not its workers hear of it before their next beat.
+    if let Err(error) = api.0.engine.sessions.tell_stopped(id).await {
+        tracing::debug!(run = %id, %error, "its workers' beats will find the stop");
+    }
     Ok(Json(run(&api, id).await?))
 }
 

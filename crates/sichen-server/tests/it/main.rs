@@ -8,3 +8,4 @@ mod node;
 mod openapi;
 mod runs;
 mod stop;
+mod timeouts;

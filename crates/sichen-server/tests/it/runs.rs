@@ -26,6 +26,13 @@ impl TestWorker {
             .name(name)
             .data_dir(dir.path().join("worker"))
             .handler("work", |_: Context, _: serde_json::Value| async { Ok(()) })
+            .handler(
+                "hang",
+                |context: Context, _: serde_json::Value| async move {
+                    context.cancelled().await;
+                    Err::<(), _>(HandlerError::retryable("told", "it was told to stop"))
+                },
+            )
             .handler("fail", |_: Context, _: serde_json::Value| async {
                 Err::<(), _>(HandlerError::fatal_shard("broken", "on purpose"))
             })

@@ -9,6 +9,7 @@ use sichen_core::name::Name;
 use sichen_core::port::{
     Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
 };
+use sichen_core::timeouts::{self, Timeouts};
 use sichen_core::zoo;
 
 use super::shards::{self, Ended};
@@ -115,8 +116,7 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Vec<Gra
         verdicts.push(match verdict {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok(()) => {
-                let grant_seq =
-                    hand_over(tx, grant.key, grant.session, grant.attempt_timeout, false);
+                let grant_seq = hand_over(tx, grant.key, grant.session, grant.timeouts, false);
                 let shard = tx.state.shards[&grant.key].shard.clone();
                 GrantVerdict::Granted(Box::new(Granted { shard, grant_seq }))
             }
@@ -153,7 +153,7 @@ pub(super) fn hand_over(
     tx: &mut Tx<'_>,
     key: ShardKey,
     session: SessionId,
-    timeout: Option<SignedDuration>,
+    limits: Timeouts,
     born: bool,
 ) -> u64 {
     let now = tx.now;
@@ -178,7 +178,9 @@ pub(super) fn hand_over(
     shard.takeovers += u32::from(row.last_end == Some(AttemptEnd::Lost));
     shard.session = Some(session);
     shard.grant_seq = grant_seq;
-    shard.timeout_at = timeout.and_then(|t| now.checked_add(t).ok());
+    shard.attempt_until = limits.attempt_until(now);
+    shard.stall = limits.stall;
+    shard.timeout_at = timeouts::timeout_at(shard.attempt_until, shard.stall, now);
     shard.digest = String::new();
     shard.started_at = Some(now);
     shard.ver += u32::from(!born);
@@ -199,17 +201,12 @@ pub(super) fn hand_over(
     {
         run.state = RunState::Running;
         run.started_at = Some(now);
+        run.terms.deadline = limits.deadline(run.terms.deadline, now);
         run.ver += 1;
         let ver = run.ver;
-        tx.event(
-            Entity::Run(key.run),
-            ver,
-            Happened::new(
-                Kind::RunStarted,
-                RunState::Scheduled.word(),
-                RunState::Running.word(),
-            ),
-        );
+        let (from, to) = (RunState::Scheduled.word(), RunState::Running.word());
+        let happened = Happened::new(Kind::RunStarted, from, to);
+        tx.event(Entity::Run(key.run), ver, happened);
     }
     grant_seq
 }
@@ -239,6 +236,7 @@ pub(super) fn list_overdue(
             overdue.push(Overdue {
                 shard: shard.clone(),
                 stop: run.stop.map(|(cause, _)| cause),
+                deadline: run.terms.deadline,
                 job: (run.job, run.revision),
                 session_over,
             });
@@ -266,9 +264,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<Reap
             let over = shard
                 .session
                 .is_none_or(|s| tx.state.session_over(s, tx.now + early));
-            shard.state == ShardState::Running
-                && shard.token == reap.token
-                && (over || !reap.only_if_session_over)
+            reap.holds(shard, over, tx.now)
         });
         if !holds {
             verdicts.push(ReapVerdict::Gone);

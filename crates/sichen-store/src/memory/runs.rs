@@ -6,8 +6,12 @@ use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{Counters, settle};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{Checkpoint, DutyKey, PARTITIONS, Progress, Run, Shard, partition_of};
-use sichen_core::port::{CreateVerdict, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter};
+use sichen_core::model::{
+    Checkpoint, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of,
+};
+use sichen_core::port::{
+    CreateVerdict, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
+};
 use sichen_core::zoo;
 
 use super::state::{Happened, ShardRow, State, Tx};
@@ -55,6 +59,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     };
     let id = RunId(tx.state.next_id());
     let total = if plan { 0 } else { count };
+    let deadline = new.deadline(state == RunState::Running, tx.now);
     let run = Run {
         id,
         job: new.job,
@@ -62,7 +67,10 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         occasion: new.occasion,
         revision: new.revision,
         period: new.period,
-        terms: new.terms,
+        terms: RunTerms {
+            deadline,
+            ..new.terms
+        },
         state,
         round: 1,
         ver: 1,
@@ -96,7 +104,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     insert_shards(tx, id, first, new.shards, new.ready_at);
     let granted = holder.map(|session| {
         let key = ShardKey::new(id, first);
-        let grant_seq = leases::hand_over(tx, key, session, new.attempt_timeout, true);
+        let grant_seq = leases::hand_over(tx, key, session, new.timeouts, true);
         let shard = tx.state.shards[&key].shard.clone();
         Granted { shard, grant_seq }
     });
@@ -126,6 +134,8 @@ pub(super) fn insert_shards(
             session: None,
             grant_seq: 0,
             timeout_at: None,
+            attempt_until: None,
+            stall: None,
             digest: String::new(),
             checkpoint: Checkpoint::default(),
             progress: Progress::default(),
@@ -394,18 +404,33 @@ pub(super) fn list_late(
     now: Timestamp,
     partitions: &[u8],
     limit: usize,
-) -> Vec<(RunId, u8)> {
+) -> LateRuns {
     debug_assert!(partitions.iter().all(|p| *p < PARTITIONS));
-    state
-        .runs
-        .values()
-        .filter(|run| !run.state.is_closed() && run.stop.is_none())
-        // A run that ends at the very deadline is in time.
-        .filter(|run| run.terms.deadline.is_some_and(|deadline| deadline < now))
-        .map(|run| (run.id, partition_of(run.job)))
-        .filter(|(_, partition)| partitions.contains(partition))
-        .take(limit)
-        .collect()
+    let open = |run: &&Run| !run.state.is_closed() && run.stop.is_none();
+    let limited = state.runs.values().filter(open).filter_map(|run| {
+        let partition = partition_of(run.job);
+        let deadline = run
+            .terms
+            .deadline
+            .filter(|_| partitions.contains(&partition));
+        Some((deadline?, run.id, partition))
+    });
+    // A run that ends at the very deadline is in time.
+    let (late, in_time): (Vec<_>, Vec<_>) = limited.partition(|(deadline, ..)| *deadline < now);
+    LateRuns {
+        late: late
+            .into_iter()
+            .map(|(_, run, partition)| (run, partition))
+            .take(limit)
+            .collect(),
+        next: in_time.into_iter().map(|(deadline, ..)| deadline).min(),
+    }
+}
+
+pub(super) fn list_running(state: &State, run: RunId, limit: usize) -> Vec<Shard> {
+    let running = state.shards_of(run).map(|row| &row.shard);
+    let running = running.filter(|shard| shard.state == ShardState::Running);
+    running.take(limit).cloned().collect()
 }
 
 pub(super) fn settle_complete(tx: &mut Tx<'_>, fences: &[Fence], limit: usize) -> Vec<RunId> {

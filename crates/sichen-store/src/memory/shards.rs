@@ -4,9 +4,10 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::{Failure, Progress};
 use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint};
+use sichen_core::timeouts;
 use sichen_core::zoo;
 
 use super::runs;
@@ -82,7 +83,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     let holder = shard.session.take();
     shard.state = to;
     shard.ver += 1;
-    shard.timeout_at = None;
+    (shard.timeout_at, shard.attempt_until, shard.stall) = (None, None, None);
     shard.digest = ended.digest;
     if ended.raise_token {
         shard.token = shard.token.next(EPOCH);
@@ -124,8 +125,8 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     {
         expand(tx, key, descriptors);
     }
-    if transition.stops_run {
-        return runs::stop(tx, key.run, StopCause::Fatal);
+    if let Some(cause) = transition.stops_run {
+        return runs::stop(tx, key.run, cause);
     }
     runs::settle_if_complete(tx, key.run)
 }
@@ -186,14 +187,17 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: SaveCheckpoint) -> CheckpointVerdic
         return CheckpointVerdict::Stale { current };
     };
     let shard = &mut row.shard;
+    let sign = timeouts::after_sign(shard, c.idle, tx.now);
     let Some(checkpoint) = c.checkpoint else {
         shard.progress = c.progress;
+        shard.timeout_at = sign;
         return CheckpointVerdict::Saved;
     };
     if checkpoint.seq <= shard.checkpoint.seq && !zoo::is("checkpoint-moves-back") {
         return CheckpointVerdict::Old;
     }
     shard.progress = c.progress;
+    shard.timeout_at = sign;
     shard.checkpoint = checkpoint;
     shard.ver += 1;
     let (ver, attempt) = (shard.ver, shard.attempt);

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
@@ -164,12 +165,13 @@ impl Tx {
     }
 
     /// The run's first shard was granted.
-    pub fn run_started(&self, id: RunId) {
+    pub fn run_started(&self, id: RunId, deadline: Option<Timestamp>) {
         let now = self.now;
         self.kept(|kept| {
             if let Some(run) = kept.runs.get_mut(&id) {
                 run.state = RunState::Running;
                 run.started_at = Some(now);
+                run.terms.deadline = deadline;
                 run.ver += 1;
             }
         });

@@ -13,10 +13,11 @@ use sichen_core::name::Name;
 use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
 };
+use sichen_core::timeouts::{self, Timeouts};
 
 use super::batch::Batched;
 use super::param::params;
-use super::row::{ShardRow, at, int, opt_at};
+use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::runs;
 use super::shards::{self, Ended};
 use super::sql;
@@ -125,9 +126,8 @@ pub(super) async fn lease(
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok((row, run)) => {
-                let granted =
-                    hand_over(tx, row, grant.session, grant.attempt_timeout, false).await?;
-                start(tx, &run).await?;
+                let granted = hand_over(tx, row, grant.session, grant.timeouts, false).await?;
+                start(tx, &run, grant.timeouts).await?;
                 GrantVerdict::Granted(Box::new(granted))
             }
         });
@@ -169,7 +169,7 @@ pub(super) async fn hand_over(
     tx: &mut Tx,
     row: ShardRow,
     session: SessionId,
-    timeout: Option<SignedDuration>,
+    limits: Timeouts,
     born: bool,
 ) -> Result<Granted> {
     let ShardRow {
@@ -187,7 +187,9 @@ pub(super) async fn hand_over(
     shard.takeovers += u32::from(last_end == Some(AttemptEnd::Lost));
     shard.session = Some(session);
     shard.grant_seq = grant_seq;
-    shard.timeout_at = timeout.and_then(|t| now.checked_add(t).ok());
+    shard.attempt_until = limits.attempt_until(now);
+    shard.stall = limits.stall;
+    shard.timeout_at = timeouts::timeout_at(shard.attempt_until, shard.stall, now);
     shard.digest = String::new();
     shard.started_at = Some(now);
     shard.ver += u32::from(!born);
@@ -204,6 +206,8 @@ pub(super) async fn hand_over(
         opt_at(shard.timeout_at),
         at(now),
         shard.ver,
+        opt_at(shard.attempt_until),
+        opt_micros(shard.stall),
     ];
     tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params));
     tx.shard_given(shard.key, session);
@@ -221,18 +225,17 @@ pub(super) async fn hand_over(
 }
 
 /// Notes the first grant of a run.
-async fn start(tx: &mut Tx, run: &Run) -> Result<()> {
+async fn start(tx: &mut Tx, run: &Run, limits: Timeouts) -> Result<()> {
     if run.state != RunState::Scheduled {
         return Ok(());
     }
-    tx.gathered(|gathered| gathered.add(Batched::StartRun, (int(run.id.0), at(tx.now))));
-    tx.run_started(run.id);
+    let deadline = limits.deadline(run.terms.deadline, tx.now);
+    let params = (int(run.id.0), at(tx.now), opt_at(deadline));
+    tx.gathered(|gathered| gathered.add(Batched::StartRun, params));
+    tx.run_started(run.id, deadline);
     let (from, to) = (run.state.word(), RunState::Running.word());
-    tx.event(
-        &Entity::Run(run.id),
-        run.ver + 1,
-        &Happened::new(Kind::RunStarted, from, to),
-    )
+    let happened = Happened::new(Kind::RunStarted, from, to);
+    tx.event(&Entity::Run(run.id), run.ver + 1, &happened)
 }
 
 pub(super) async fn list_overdue(
@@ -287,6 +290,7 @@ pub(super) async fn list_overdue(
         overdue.push(Overdue {
             shard,
             stop: run.stop.map(|(cause, _)| cause),
+            deadline: run.terms.deadline,
             job: (run.job, run.revision),
             session_over,
         });
@@ -306,22 +310,15 @@ pub(super) async fn reap(tx: &mut Tx, fence: &Fence, reaps: Vec<Reap>) -> Result
             verdicts.push(ReapVerdict::OldTerm);
             continue;
         }
-        let row = match tx.shard(reap.key).await? {
-            Some(row)
-                if row.shard.state == ShardState::Running && row.shard.token == reap.token =>
-            {
-                row
-            }
-            _ => {
-                verdicts.push(ReapVerdict::Gone);
-                continue;
-            }
+        let Some(row) = tx.shard(reap.key).await? else {
+            verdicts.push(ReapVerdict::Gone);
+            continue;
         };
-        let lives = match row.shard.session {
-            Some(session) if reap.only_if_session_over => !tx.session_over(session).await?,
-            _ => false,
+        let over = match row.shard.session {
+            Some(session) if reap.only_if_session_over => tx.session_over(session).await?,
+            _ => true,
         };
-        if lives {
+        if !reap.holds(&row.shard, over, tx.now) {
             verdicts.push(ReapVerdict::Gone);
             continue;
         }

@@ -7,7 +7,7 @@
 //! # Not here
 //! Which rows: the statements.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -41,6 +41,12 @@ pub(super) fn at(t: Timestamp) -> i64 {
 
 pub(super) fn opt_at(t: Option<Timestamp>) -> Option<i64> {
     t.map(at)
+}
+
+/// A length of time as the database keeps it: microseconds, at least one.
+pub(super) fn opt_micros(length: Option<SignedDuration>) -> Option<i64> {
+    let micros = |length: SignedDuration| i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
+    length.map(|length| micros(length).max(1))
 }
 
 /// An instant before which nothing may happen: rounded up.
@@ -140,6 +146,9 @@ impl<'a> Row<'a> {
     }
     pub fn at(self, i: usize) -> Result<Timestamp> {
         Timestamp::from_microsecond(self.int(i)?).map_err(|_| self.bad(i, "instant"))
+    }
+    pub fn micros(self, i: usize) -> Result<SignedDuration> {
+        Ok(SignedDuration::from_micros(self.int(i)?))
     }
     pub fn opt_at(self, i: usize) -> Result<Option<Timestamp>> {
         self.maybe(i, Self::at)
@@ -284,6 +293,8 @@ impl<'a> Row<'a> {
             session: self.opt_u64(11)?.map(SessionId),
             grant_seq: self.u64(12)?,
             timeout_at: self.opt_at(13)?,
+            attempt_until: self.opt_at(28)?,
+            stall: self.maybe(29, Self::micros)?,
             digest: self.text(14)?,
             checkpoint: Checkpoint {
                 seq: self.u64(15)?,

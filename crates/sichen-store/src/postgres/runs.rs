@@ -1,5 +1,6 @@
 //! Runs: written, stopped, settled, reopened.
 
+use futures_util::future::try_join;
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
@@ -8,7 +9,7 @@ use sichen_core::lifecycle::run::settle;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, partition_of};
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
 };
 
 use super::batch::Batched;
@@ -89,7 +90,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 terms.parallelism,
                 terms.parameters,
                 terms.counts_must_match,
-                opt_at(terms.deadline),
+                opt_at(new.deadline(state == RunState::Running, tx.now)),
                 state.word(),
                 total,
                 count,
@@ -123,7 +124,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         return Ok(CreateVerdict::Created(id, None));
     };
     let row = waiting(ShardKey::new(id, first), descriptor, new.ready_at);
-    let granted: Granted = leases::hand_over(tx, row, session, new.attempt_timeout, true).await?;
+    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, true).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 
@@ -148,6 +149,8 @@ fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardR
         session: None,
         grant_seq: 0,
         timeout_at: None,
+        attempt_until: None,
+        stall: None,
         digest: String::new(),
         checkpoint: Checkpoint::default(),
         progress: Progress::default(),
@@ -424,20 +427,17 @@ pub(super) async fn reopen(
     Ok(RequestVerdict::Done(None))
 }
 
-pub(super) async fn list_late(
-    read: &Read,
-    partitions: &[u8],
-    limit: u32,
-) -> Result<Vec<(RunId, u8)>> {
+pub(super) async fn list_late(read: &Read, partitions: &[u8], limit: u32) -> Result<LateRuns> {
     let params = (at(read.now), array(partitions), limit);
-    let mut late = read
-        .all(sql::LIST_LATE_RUNS, params, |row| {
-            let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
-            Ok((RunId(row.u64(0)?), partition))
-        })
-        .await?;
+    let late = read.all(sql::LIST_LATE_RUNS, params, |row| {
+        let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
+        Ok((RunId(row.u64(0)?), partition))
+    });
+    let params = (at(read.now), array(partitions));
+    let next = read.one(sql::GET_NEXT_DEADLINE, params, |row| row.at(0));
+    let (mut late, next) = try_join(late, next).await?;
     late.sort_unstable();
-    Ok(late)
+    Ok(LateRuns { late, next })
 }
 
 pub(super) async fn settle_complete(

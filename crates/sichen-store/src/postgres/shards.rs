@@ -7,15 +7,16 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::{Failure, Progress, Run, Shard};
 use sichen_core::port::{
     CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
 };
+use sichen_core::timeouts;
 
 use super::batch::Batched;
 use super::param::params;
-use super::row::{ShardRow, at, int, not_before, opt_int};
+use super::row::{ShardRow, at, int, not_before, opt_at, opt_int};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, runs, sql};
 
@@ -42,6 +43,12 @@ pub(super) async fn list(read: &Read, run: RunId, page: &Page<i32>) -> Result<Ve
     let after = page.after.unwrap_or(i32::MIN);
     let params = (int(run.0), after, capped(page));
     read.all(sql::LIST_SHARDS, params, |row| Ok(row.shard()?.shard))
+        .await
+}
+
+pub(super) async fn list_running(read: &Read, run: RunId, limit: u32) -> Result<Vec<Shard>> {
+    let params = (int(run.0), limit);
+    read.all(sql::LIST_RUNNING, params, |row| Ok(row.shard()?.shard))
         .await
 }
 
@@ -186,8 +193,8 @@ pub(super) async fn end_attempt(
     {
         expand(tx, &run, &descriptors).await?;
     }
-    if transition.stops_run {
-        return runs::stop(tx, key.run, StopCause::Fatal).await;
+    if let Some(cause) = transition.stops_run {
+        return runs::stop(tx, key.run, cause).await;
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.
@@ -241,8 +248,9 @@ async fn checkpoint(tx: &mut Tx, c: &SaveCheckpoint) -> Result<CheckpointVerdict
     let p = &c.progress;
     let (done, expected, rate) = (int(p.done), opt_int(p.expected), int(p.rate_milli));
     let waiting_on = p.waiting_on.as_str();
+    let sign = opt_at(timeouts::after_sign(&shard, c.idle, tx.now));
     let Some(checkpoint) = &c.checkpoint else {
-        let params = (run, no, token, done, expected, rate, waiting_on);
+        let params = (run, no, token, done, expected, rate, waiting_on, sign);
         tx.must(sql::SAVE_PROGRESS, params).await?;
         tx.shard_changed(c.key);
         return Ok(CheckpointVerdict::Saved);
@@ -253,7 +261,7 @@ async fn checkpoint(tx: &mut Tx, c: &SaveCheckpoint) -> Result<CheckpointVerdict
     let position = checkpoint.position.as_str();
     let seq = int(checkpoint.seq);
     let params = (
-        run, no, token, seq, position, done, expected, rate, waiting_on,
+        run, no, token, seq, position, done, expected, rate, waiting_on, sign,
     );
     tx.must(sql::SAVE_CHECKPOINT, params).await?;
     tx.shard_changed(c.key);

@@ -49,6 +49,7 @@ statements! {
     GET_JOB = "get_job",
     GET_LIVE_JOB = "get_live_job",
     GET_META = "get_meta",
+    GET_NEXT_DEADLINE = "get_next_deadline",
     GET_NEXT_READY_AT = "get_next_ready_at",
     GET_NODE = "get_node",
     GET_REVISION = "get_revision",
@@ -83,6 +84,7 @@ statements! {
     LIST_READY_RUNS = "list_ready_runs",
     LIST_READY_SHARDS = "list_ready_shards",
     LIST_REMOVABLE_RUNS = "list_removable_runs",
+    LIST_RUNNING = "list_running",
     LIST_RUNS = "list_runs",
     LIST_RUNS_BY_JOB = "list_runs_by_job",
     LIST_RUNS_BY_JOB_AND_STATE = "list_runs_by_job_and_state",
@@ -134,5 +136,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         2,
         "waiting",
         include_str!("../../sql/postgres/migrations/0002_waiting.sql"),
+    ),
+    (
+        3,
+        "timeouts",
+        include_str!("../../sql/postgres/migrations/0003_timeouts.sql"),
     ),
 ];

@@ -12,8 +12,9 @@ use sichen_core::name::Name;
 use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
 };
+use sichen_core::timeouts::{self, Timeouts};
 
-use super::row::{ShardRow, at, int, opt_at};
+use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
@@ -131,12 +132,12 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok(row) => {
-                let granted = hand_over(tx, row, grant.session, grant.attempt_timeout, false)?;
+                let granted = hand_over(tx, row, grant.session, grant.timeouts, false)?;
                 seen.session(tx, grant.session)?.1 += 1;
                 let (run, running) = seen.run(tx, grant.key.run)?;
                 *running += 1;
                 if let Some(run) = run {
-                    start(tx, run)?;
+                    start(tx, run, grant.timeouts)?;
                 }
                 GrantVerdict::Granted(Box::new(granted))
             }
@@ -185,7 +186,7 @@ pub(super) fn hand_over(
     tx: &mut Tx<'_>,
     row: ShardRow,
     session: SessionId,
-    timeout: Option<SignedDuration>,
+    limits: Timeouts,
     born: bool,
 ) -> Result<Granted> {
     let ShardRow {
@@ -207,7 +208,9 @@ pub(super) fn hand_over(
     shard.takeovers += u32::from(last_end == Some(AttemptEnd::Lost));
     shard.session = Some(session);
     shard.grant_seq = grant_seq;
-    shard.timeout_at = timeout.and_then(|t| now.checked_add(t).ok());
+    shard.attempt_until = limits.attempt_until(now);
+    shard.stall = limits.stall;
+    shard.timeout_at = timeouts::timeout_at(shard.attempt_until, shard.stall, now);
     shard.digest = String::new();
     shard.started_at = Some(now);
     shard.ver += u32::from(!born);
@@ -224,6 +227,8 @@ pub(super) fn hand_over(
         opt_at(shard.timeout_at),
         at(now),
         shard.ver,
+        opt_at(shard.attempt_until),
+        opt_micros(shard.stall),
     ];
     tx.must(sql::LEASE_SHARD, params)?;
     let data = serde_json::json!({
@@ -240,19 +245,18 @@ pub(super) fn hand_over(
 }
 
 /// Notes the first grant of a run.
-fn start(tx: &mut Tx<'_>, run: &mut Run) -> Result<()> {
+fn start(tx: &mut Tx<'_>, run: &mut Run, limits: Timeouts) -> Result<()> {
     if run.state != RunState::Scheduled {
         return Ok(());
     }
-    tx.must(sql::START_RUN, (int(run.id.0), at(tx.now)))?;
+    run.terms.deadline = limits.deadline(run.terms.deadline, tx.now);
+    let params = (int(run.id.0), at(tx.now), opt_at(run.terms.deadline));
+    tx.must(sql::START_RUN, params)?;
     let (from, to) = (run.state.word(), RunState::Running.word());
     run.state = RunState::Running;
     run.ver += 1;
-    tx.event(
-        &Entity::Run(run.id),
-        run.ver,
-        &Happened::new(Kind::RunStarted, from, to),
-    )
+    let happened = Happened::new(Kind::RunStarted, from, to);
+    tx.event(&Entity::Run(run.id), run.ver, &happened)
 }
 
 pub(super) fn list_overdue(
@@ -297,6 +301,7 @@ pub(super) fn list_overdue(
         overdue.push(Overdue {
             shard,
             stop: run.stop.map(|(cause, _)| cause),
+            deadline: run.terms.deadline,
             job: (run.job, run.revision),
             session_over,
         });
@@ -316,22 +321,15 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Result<V
             verdicts.push(ReapVerdict::OldTerm);
             continue;
         }
-        let row = match tx.shard(reap.key)? {
-            Some(row)
-                if row.shard.state == ShardState::Running && row.shard.token == reap.token =>
-            {
-                row
-            }
-            _ => {
-                verdicts.push(ReapVerdict::Gone);
-                continue;
-            }
+        let Some(row) = tx.shard(reap.key)? else {
+            verdicts.push(ReapVerdict::Gone);
+            continue;
         };
-        let lives = match row.shard.session {
-            Some(session) if reap.only_if_session_over => !tx.session_over(session)?,
-            _ => false,
+        let over = match row.shard.session {
+            Some(session) if reap.only_if_session_over => tx.session_over(session)?,
+            _ => true,
         };
-        if lives {
+        if !reap.holds(&row.shard, over, tx.now) {
             verdicts.push(ReapVerdict::Gone);
             continue;
         }

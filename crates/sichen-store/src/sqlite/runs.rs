@@ -9,7 +9,7 @@ use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{DutyKey, Run, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, NewRun, Page, RequestVerdict, RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
 };
 
 use super::jobs::json_array;
@@ -73,7 +73,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             terms.parallelism,
             terms.parameters,
             terms.counts_must_match,
-            opt_at(terms.deadline),
+            opt_at(new.deadline(state == RunState::Running, tx.now)),
             state.word(),
             total,
             count,
@@ -107,7 +107,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             "shard {key} is gone in its own transaction"
         )));
     };
-    let granted: Granted = leases::hand_over(tx, row, session, new.attempt_timeout, true)?;
+    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, true)?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 
@@ -360,18 +360,17 @@ pub(super) fn reopen(
     Ok(RequestVerdict::Done(None))
 }
 
-pub(super) fn list_late(
-    read: &Read<'_>,
-    partitions: &[u8],
-    limit: u32,
-) -> Result<Vec<(RunId, u8)>> {
-    let params = (at(read.now), json_array(partitions), limit);
+pub(super) fn list_late(read: &Read<'_>, partitions: &[u8], limit: u32) -> Result<LateRuns> {
+    let partitions = json_array(partitions);
+    let params = (at(read.now), &partitions, limit);
     let mut late = read.all(sql::LIST_LATE_RUNS, params, |row| {
         let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
         Ok((RunId(row.u64(0)?), partition))
     })?;
     late.sort_unstable();
-    Ok(late)
+    let params = (at(read.now), &partitions);
+    let next = read.one(sql::GET_NEXT_DEADLINE, params, |row| row.at(0))?;
+    Ok(LateRuns { late, next })
 }
 
 pub(super) fn settle_complete(tx: &mut Tx<'_>, fences: &[Fence], limit: u32) -> Result<Vec<RunId>> {

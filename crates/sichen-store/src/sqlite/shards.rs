@@ -4,13 +4,14 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::{Failure, Progress, Run, Shard};
 use sichen_core::port::{
     CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
 };
+use sichen_core::timeouts;
 
-use super::row::{ShardRow, at, int, not_before, opt_int, word_or_null};
+use super::row::{ShardRow, at, int, not_before, opt_at, opt_int, word_or_null};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, runs, sql};
 
@@ -40,6 +41,11 @@ pub(super) fn list(read: &Read<'_>, run: RunId, page: &Page<i32>) -> Result<Vec<
     let after = page.after.unwrap_or(i32::MIN);
     let params = (int(run.0), after, capped(page));
     read.all(sql::LIST_SHARDS, params, |row| Ok(row.shard()?.shard))
+}
+
+pub(super) fn list_running(read: &Read<'_>, run: RunId, limit: u32) -> Result<Vec<Shard>> {
+    let params = (int(run.0), limit);
+    read.all(sql::LIST_RUNNING, params, |row| Ok(row.shard()?.shard))
 }
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
@@ -163,8 +169,8 @@ pub(super) fn end_attempt(
     {
         expand(tx, &run, &descriptors)?;
     }
-    if transition.stops_run {
-        return runs::stop(tx, key.run, StopCause::Fatal);
+    if let Some(cause) = transition.stops_run {
+        return runs::stop(tx, key.run, cause);
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.
@@ -220,8 +226,9 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: &SaveCheckpoint) -> Result<Checkpoi
     let p = &c.progress;
     let (done, expected, rate) = (int(p.done), opt_int(p.expected), int(p.rate_milli));
     let waiting_on = p.waiting_on.as_str();
+    let sign = opt_at(timeouts::after_sign(&shard, c.idle, tx.now));
     let Some(checkpoint) = &c.checkpoint else {
-        let params = (run, no, token, done, expected, rate, waiting_on);
+        let params = (run, no, token, done, expected, rate, waiting_on, sign);
         tx.must(sql::SAVE_PROGRESS, params)?;
         return Ok(CheckpointVerdict::Saved);
     };
@@ -231,7 +238,7 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: &SaveCheckpoint) -> Result<Checkpoi
     let position = checkpoint.position.as_str();
     let seq = int(checkpoint.seq);
     let params = (
-        run, no, token, seq, position, done, expected, rate, waiting_on,
+        run, no, token, seq, position, done, expected, rate, waiting_on, sign,
     );
     tx.must(sql::SAVE_CHECKPOINT, params)?;
     let data = serde_json::json!({

@@ -22,6 +22,7 @@ use sichen_core::port::{
     SaveCheckpoint, Store,
 };
 use sichen_core::retry::{Backoff, Policy};
+use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
 use uuid::Uuid;
 
@@ -195,7 +196,7 @@ impl Bench {
             ready_at: self.now(),
             digest: "digest".to_owned(),
             born_leased: None,
-            attempt_timeout: None,
+            timeouts: Timeouts::default(),
         }
     }
 
@@ -287,7 +288,7 @@ impl Bench {
             key,
             token,
             session,
-            attempt_timeout: None,
+            timeouts: Timeouts::default(),
         }
     }
 
@@ -323,6 +324,7 @@ impl Bench {
         decide(
             &facts.shard,
             facts.run.stop.map(|(cause, _)| cause),
+            facts.run.terms.deadline,
             ending,
             self.now(),
         )
@@ -376,6 +378,7 @@ impl Bench {
                 done: seq * 10,
                 ..Progress::default()
             },
+            idle: SignedDuration::ZERO,
         }
     }
 
@@ -396,6 +399,7 @@ impl Bench {
 pub fn decide(
     shard: &Shard,
     stop: Option<StopCause>,
+    deadline: Option<Timestamp>,
     ending: Ending,
     now: Timestamp,
 ) -> Option<Transition> {
@@ -405,6 +409,7 @@ pub fn decide(
         token: shard.token,
         used: shard.used,
         stop,
+        deadline,
     };
     on_end(&facts, shard.token, ending, "", &policy(), now).ok()
 }

@@ -20,6 +20,7 @@ use sichen_core::port::{
     Advance, ApplyJob, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap, Register,
     RunFilter, SaveCheckpoint, Store,
 };
+use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;
 use sichen_store::sqlite::SqliteStore;
@@ -460,10 +461,16 @@ impl Pair {
                 .pick(&dump.sessions)
                 .filter(|_| born)
                 .map(|s| s.id),
-            attempt_timeout: self
-                .dice
-                .once_in(2)
-                .then_some(SignedDuration::from_secs(20)),
+            timeouts: self.timeouts(),
+        }
+    }
+
+    fn timeouts(&mut self) -> Timeouts {
+        let mut seconds = |s| self.dice.once_in(2).then_some(SignedDuration::from_secs(s));
+        Timeouts {
+            attempt: seconds(20),
+            stall: seconds(5),
+            active: seconds(25),
         }
     }
 
@@ -591,10 +598,7 @@ impl Pair {
                     token
                 },
                 session: self.any_session(dump),
-                attempt_timeout: self
-                    .dice
-                    .once_in(2)
-                    .then_some(SignedDuration::from_secs(20)),
+                timeouts: self.timeouts(),
             })
             .collect();
         let op = self.op();
@@ -612,17 +616,15 @@ impl Pair {
             Ending::TimedOut,
             Ending::Released,
         ];
-        let stop = dump
-            .runs
-            .iter()
-            .find(|r| r.id == shard.key.run)
-            .and_then(|r| r.stop);
+        let run = dump.runs.iter().find(|r| r.id == shard.key.run);
+        let stop = run.and_then(|r| r.stop);
+        let deadline = run.and_then(|r| r.terms.deadline);
         // Sometimes decided before the stop was seen.
         let stop = stop
             .map(|(cause, _)| cause)
             .filter(|_| !self.dice.once_in(4));
         let ending = ENDINGS[self.dice.roll(8)];
-        decide(shard, stop, ending, now).unwrap_or(Transition::SUCCESS)
+        decide(shard, stop, deadline, ending, now).unwrap_or(Transition::SUCCESS)
     }
 
     fn finish(&mut self, dump: &Dump) {
@@ -698,6 +700,7 @@ impl Pair {
                     position: format!("\"row\" {seq}"),
                 }),
                 progress: self.progress(),
+                idle: SignedDuration::from_secs(self.dice.roll(9) as i64 - 1),
             });
         }
         items.truncate(6);
@@ -721,16 +724,14 @@ impl Pair {
             } else {
                 Ending::Lost
             };
-            let stop = dump
-                .runs
-                .iter()
-                .find(|r| r.id == shard.key.run)
-                .and_then(|r| r.stop);
-            let stop = stop.map(|(cause, _)| cause);
+            let run = dump.runs.iter().find(|r| r.id == shard.key.run);
+            let stop = run.and_then(|r| r.stop).map(|(cause, _)| cause);
+            let deadline = run.and_then(|r| r.terms.deadline);
             reaps.push(Reap {
                 key: shard.key,
                 token: shard.token,
-                transition: decide(&shard, stop, ending, now).unwrap_or(Transition::SUCCESS),
+                transition: decide(&shard, stop, deadline, ending, now)
+                    .unwrap_or(Transition::SUCCESS),
                 failure: Failure {
                     code: "session_expired".into(),
                     message: String::new(),
@@ -745,6 +746,8 @@ impl Pair {
     fn janitor(&mut self, dump: &Dump) {
         let partitions: Vec<u8> = (0..64).filter(|_| !self.dice.once_in(8)).collect();
         both!(self, list_late_runs(partitions, 100)).expect("listed");
+        let run = self.any_run(dump);
+        both!(self, list_running(run, 3)).expect("listed");
         let fences: Vec<Fence> = dump
             .jobs
             .iter()

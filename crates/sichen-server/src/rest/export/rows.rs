@@ -3,7 +3,7 @@
 //! # Not here
 //! What the API shows of the same facts ([`super::wire`]): that is less, and for people.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -101,6 +101,10 @@ pub(super) struct ShardRow {
     session: Option<u64>,
     grant_seq: u64,
     timeout_at: Option<Timestamp>,
+    #[serde(default)]
+    attempt_until: Option<Timestamp>,
+    #[serde(default)]
+    stall_us: Option<i64>,
     digest: String,
     checkpoint_seq: u64,
     position: String,
@@ -221,6 +225,8 @@ impl Row {
             session: shard.session.map(|s| s.0),
             grant_seq: shard.grant_seq,
             timeout_at: shard.timeout_at,
+            attempt_until: shard.attempt_until,
+            stall_us: shard.stall.and_then(|s| i64::try_from(s.as_micros()).ok()),
             digest: shard.digest,
             checkpoint_seq: shard.checkpoint.seq,
             position: shard.checkpoint.position,
@@ -386,6 +392,8 @@ fn shard(row: ShardRow) -> Result<Shard, String> {
         session: row.session.map(SessionId),
         grant_seq: row.grant_seq,
         timeout_at: row.timeout_at,
+        attempt_until: row.attempt_until,
+        stall: row.stall_us.map(SignedDuration::from_micros),
         digest: row.digest,
         checkpoint: Checkpoint {
             seq: row.checkpoint_seq,

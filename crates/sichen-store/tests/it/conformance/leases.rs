@@ -8,6 +8,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{DutyKey, RunTerms};
 use sichen_core::port::{Grant, GrantRefused, GrantVerdict, NewRun};
+use sichen_core::timeouts::Timeouts;
 
 use crate::bench::{Bench, at, name, terms, wait};
 
@@ -16,7 +17,10 @@ pub fn a_grant_raises_the_token_and_tells_the_holder(b: &Bench) {
     let key = ShardKey::new(b.run_of(1), 0);
     b.pass(7);
     let grant = Grant {
-        attempt_timeout: Some(SignedDuration::from_secs(60)),
+        timeouts: Timeouts {
+            attempt: Some(SignedDuration::from_secs(60)),
+            ..Timeouts::default()
+        },
         ..b.grant(key, session)
     };
     let verdict = b.lease_all(&pool, vec![grant]).remove(0);

@@ -19,6 +19,7 @@ mod schedules;
 mod sessions;
 mod settling;
 mod stopping;
+mod timeouts;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -198,6 +199,13 @@ macro_rules! conforms {
                     a_checkpoint_by_another_session_is_refused,
                     progress_alone_is_no_new_version,
                     one_bad_checkpoint_spares_its_neighbours,
+                ;
+                timeouts:
+                    a_sign_of_progress_moves_the_stall_and_not_the_attempts_end,
+                    a_stalled_attempt_is_reaped_unless_a_sign_came_in_between,
+                    the_first_grant_gives_the_run_its_deadline,
+                    a_report_past_the_deadline_stops_the_run,
+                    the_running_shards_of_a_run_are_listed,
                 ;
                 sessions:
                     a_session_lives_from_beat_to_beat,

@@ -5,8 +5,16 @@ use sichen_core::ids::ShardKey;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::port::{Fence, FinishVerdict, Grant, Overdue, Reap, ReapVerdict};
+use sichen_core::timeouts::Timeouts;
 
 use crate::bench::{Bench, POOL, name, wait};
+
+fn six_seconds() -> Timeouts {
+    Timeouts {
+        attempt: Some(SignedDuration::from_secs(6)),
+        ..Timeouts::default()
+    }
+}
 
 fn overdue(b: &Bench, grace: i64) -> Vec<Overdue> {
     wait(
@@ -59,9 +67,8 @@ pub fn shards_of_a_session_that_is_over_are_overdue(b: &Bench) {
 pub fn shards_past_their_timeout_are_overdue_after_the_grace(b: &Bench) {
     let (pool, session) = (b.pool(), b.session(9));
     let run = b.run_of(2);
-    let timeout = Some(SignedDuration::from_secs(6));
     let grant = Grant {
-        attempt_timeout: timeout,
+        timeouts: six_seconds(),
         ..b.grant(ShardKey::new(run, 1), session)
     };
     b.lease_all(&pool, vec![b.grant(ShardKey::new(run, 0), session), grant]);
@@ -126,14 +133,26 @@ pub fn a_session_that_lives_is_not_reaped_as_lost(b: &Bench) {
 pub fn a_timeout_is_reaped_under_a_live_session(b: &Bench) {
     let (pool, session) = (b.pool(), b.session(9));
     let key = ShardKey::new(b.run_of(1), 0);
-    let token = b.lease(&pool, key, session).shard.token;
+    let grant = Grant {
+        timeouts: six_seconds(),
+        ..b.grant(key, session)
+    };
+    b.lease_all(&pool, vec![grant]);
+    let token = b.shard(key).token;
     let timed_out = Reap {
         transition: b.decide(key, Ending::TimedOut),
         only_if_session_over: false,
         ..b.reaping(key, token)
     };
+    b.pass(5);
+    let early = reap(b, &pool, vec![timed_out.clone()]);
+    assert_eq!(early, [ReapVerdict::Gone], "its time is not over");
+    b.pass(1);
     assert_eq!(reap(b, &pool, vec![timed_out]), [ReapVerdict::Reaped(None)]);
-    assert!(b.shard(key).token > token);
+    let shard = b.shard(key);
+    assert!(shard.token > token);
+    let limits = (shard.timeout_at, shard.attempt_until, shard.stall);
+    assert_eq!(limits, (None, None, None));
 }
 
 pub fn what_was_reported_meanwhile_is_not_reaped(b: &Bench) {

@@ -10,6 +10,7 @@ use sichen_core::model::{Period, Progress, RunTerms};
 use sichen_core::port::{
     CreateVerdict, Finish, FinishVerdict, NewRun, Page, RequestVerdict, RunFilter,
 };
+use sichen_core::timeouts::Timeouts;
 
 use crate::bench::{Bench, at, name, terms, wait};
 
@@ -160,7 +161,11 @@ pub fn a_born_leased_run_runs_at_once(b: &Bench) {
     let (pool, session, job) = (b.pool(), b.session(1), b.job("nightly"));
     let born = NewRun {
         born_leased: Some(session),
-        attempt_timeout: Some(SignedDuration::from_secs(60)),
+        timeouts: Timeouts {
+            attempt: Some(SignedDuration::from_secs(60)),
+            active: Some(SignedDuration::from_secs(90)),
+            ..Timeouts::default()
+        },
         ..b.new_run(job, "key", vec![Descriptor::Whole])
     };
     let verdicts = wait(b.store.create_runs(b.op(), vec![pool], vec![born]));
@@ -188,6 +193,8 @@ pub fn a_born_leased_run_runs_at_once(b: &Bench) {
         (run.state, run.ver, run.started_at),
         (RunState::Running, 1, Some(b.now()))
     );
+    let deadline = b.now() + SignedDuration::from_secs(90);
+    assert_eq!(run.terms.deadline, Some(deadline), "from its first grant");
     let done = b.finish(b.report(shard.key, shard.token, Ending::Succeeded));
     assert_eq!(done, FinishVerdict::Accepted(Some(RunState::Succeeded)));
 }

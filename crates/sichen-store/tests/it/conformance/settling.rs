@@ -213,7 +213,11 @@ pub fn a_reopened_run_has_no_stop_and_no_deadline(b: &Bench) {
         (row.stop, row.terms.deadline, row.reason.as_str()),
         (None, None, "")
     );
-    assert!(wait(b.store.list_late_runs((0..64).collect(), 10)).is_empty());
+    assert!(
+        wait(b.store.list_late_runs((0..64).collect(), 10))
+            .late
+            .is_empty()
+    );
     let end = b.attempt(&pool, ShardKey::new(run, 1), session, Ending::Succeeded);
     assert_eq!(end, Some(RunState::Succeeded));
 }

@@ -6,7 +6,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{RunTerms, partition_of};
-use sichen_core::port::{FinishVerdict, NewRun, RequestVerdict};
+use sichen_core::port::{FinishVerdict, LateRuns, NewRun, RequestVerdict};
 
 use crate::bench::{Bench, at, terms, wait};
 
@@ -126,23 +126,29 @@ fn with_deadline(b: &Bench, key: &str, deadline: Option<i64>) -> RunId {
 
 pub fn late_runs_are_those_past_their_deadline(b: &Bench) {
     let late = with_deadline(b, "late", Some(10));
+    with_deadline(b, "far", Some(99));
     let stopped = with_deadline(b, "stopped", Some(10));
     with_deadline(b, "in-time", Some(11));
     with_deadline(b, "never", None);
     b.stop(stopped, StopCause::Cancel);
     let all: Vec<u8> = (0..64).collect();
     let list = |partitions| wait(b.store.list_late_runs(partitions, 10));
+    assert_eq!(list(all.clone()).next, Some(at(10)), "the next that passes");
     b.pass(10);
+    let found = list(all.clone());
     assert!(
-        list(all.clone()).is_empty(),
+        found.late.is_empty(),
         "a run that ends at the very deadline is in time"
     );
+    assert_eq!(found.next, Some(at(10)));
     b.clock.advance(SignedDuration::from_micros(1));
     let partition = partition_of(b.run(late).job);
-    assert_eq!(list(all.clone()), [(late, partition)]);
+    let found = list(all.clone());
+    assert_eq!(found.late, [(late, partition)]);
+    assert_eq!(found.next, Some(at(11)), "of runs in time that is the next");
     let others = all.into_iter().filter(|p| *p != partition).collect();
-    assert!(list(others).is_empty());
-    assert!(list(vec![]).is_empty());
+    assert!(list(others).late.is_empty());
+    assert_eq!(list(vec![]), LateRuns::default());
 }
 
 pub fn a_deadline_fails_the_run(b: &Bench) {
