@@ -312,9 +312,6 @@ impl Loop {
             return;
         };
         let taken = running.context.take();
-        if let Some(counters) = taken.counters {
-            self.feed(Input::HandlerCounters { lease, counters });
-        }
         // A flush of what was sent already: an older sequence number only sets the flag.
         let checkpoint = taken
             .checkpoint
@@ -325,6 +322,10 @@ impl Loop {
                 checkpoint,
                 flush: taken.flush,
             });
+        }
+        // After the checkpoint, which has the counters of its own moment.
+        if let Some(counters) = taken.counters {
+            self.feed(Input::HandlerCounters { lease, counters });
         }
     }
 

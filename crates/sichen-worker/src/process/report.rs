@@ -24,6 +24,9 @@ use tokio::net::unix::pipe;
 /// Longest line; a longer one is skipped. (Lines of up to 4,096 bytes never mix with each other.)
 pub(super) const MAX_LINE_BYTES: usize = 384 * 1024;
 
+/// Reads of the pipe at one go; what is left waits for the next.
+const MAX_READS: usize = 64;
+
 /// What a process says in one line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
@@ -134,14 +137,21 @@ impl Report {
 
     /// Nobody writes any more: takes what is left, also a line without its end.
     pub(super) fn end(&mut self, said: &Said, context: &Context) {
-        self.drain(said, context);
+        let mut chunk = [0; 8 * 1024];
+        // Asks the kernel itself: the runtime may not have heard yet that there is something.
+        for _ in 0..MAX_READS {
+            match nix::unistd::read(&self.pipe, &mut chunk) {
+                Ok(n) if n > 0 => self.take(&chunk[..n], said, context),
+                _ => break,
+            }
+        }
         self.take(b"\n", said, context);
     }
 
     /// Takes what is there now, up to a bound.
     fn drain(&mut self, said: &Said, context: &Context) {
         let mut chunk = [0; 8 * 1024];
-        for _ in 0..64 {
+        for _ in 0..MAX_READS {
             match self.pipe.try_read(&mut chunk) {
                 Ok(n) if n > 0 => self.take(&chunk[..n], said, context),
                 _ => return,
