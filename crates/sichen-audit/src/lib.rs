@@ -10,7 +10,8 @@
 //! # Invariants
 //! - It names no other crate of the project and no library of dates and zones; `cargo xtask tidy`
 //!   checks that. The bytes of the zone database are all that it shares with the engine.
-//! - All instants are whole seconds since 1970-01-01T00:00:00Z.
+//! - All instants are whole seconds since 1970-01-01T00:00:00Z; only what was recorded is told in
+//!   microseconds, because a record may stand anywhere.
 //! - It answers for a text, or says why it can't; it never guesses.
 //!
 //! # Not here
@@ -18,13 +19,17 @@
 //! instant with any answer is accounted for.
 
 mod days;
+mod document;
 mod field;
+mod instant;
+pub mod ledger;
 mod text;
 mod timetable;
 mod walk;
 mod zone;
 
 pub use days::Date;
+pub use document::timetables;
 pub use text::{Dialect, Expression, Reading};
 pub use timetable::{Fold, Gap, Rule, Timetable, hash_of_key};
 pub use walk::Instants;

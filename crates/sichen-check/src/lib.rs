@@ -14,6 +14,7 @@
 //! Reading a live database (the caller pages through the store port), the rules themselves
 //! (`sichen-core`; outcomes are recomputed here by a second implementation).
 
+pub mod audit;
 mod checker;
 mod data;
 mod fold;

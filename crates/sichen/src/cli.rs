@@ -11,8 +11,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get, jobs,
-    next, report, run, runs, server, shards, trace, verify, worker,
+    audit, cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get,
+    jobs, next, report, run, runs, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -65,6 +65,7 @@ pub enum Command {
     /// Delete a job: its name is free again, its open runs go on, its history stays.
     Delete(jobs::Delete),
     Verify(verify::Verify),
+    Audit(audit::Audit),
     Export(verify::Export),
     Next(next::Args),
     Due(due::Args),
@@ -135,6 +136,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Resume(args) => jobs::set_paused(args, false).await,
         Command::Delete(args) => jobs::delete(args).await,
         Command::Verify(args) => verify::check(args).await,
+        Command::Audit(args) => audit::run(args).await,
         Command::Export(args) => verify::export(args).await,
         Command::Next(args) => local(|out| next::run(&args, out)),
         Command::Due(args) => local(|out| due::run(&args, out)),

@@ -30,7 +30,7 @@ const DIRECTIONS: &[Allowed] = &[
     Allowed {
         krate: "sichen-engine",
         product: &["sichen-core"],
-        tests: &["sichen-store", "sichen-check"],
+        tests: &["sichen-store", "sichen-check", "sichen-audit"],
     },
     Allowed {
         krate: "sichen-proto",
@@ -54,7 +54,7 @@ const DIRECTIONS: &[Allowed] = &[
     },
     Allowed {
         krate: "sichen-check",
-        product: &["sichen-core"],
+        product: &["sichen-core", "sichen-audit"],
         tests: &["sichen-store"],
     },
     Allowed {

@@ -1,5 +1,6 @@
 //! One module per group of commands.
 
+pub mod audit;
 pub mod cancel;
 pub mod completions;
 pub mod demo;

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use sichen_check::audit::{Records, Shared};
 use sichen_check::{Checker, FinalRow, Options, Outcome, Sight, Verdict, check_dump};
 use sichen_server::rest::export::{self, Line};
 
@@ -106,46 +107,79 @@ async fn of_store(at: &StoreAt, options: Options) -> Result<Verdict, Failure> {
         seq_is_commit_order: at.seq_is_commit_order(),
         ..options
     };
-    Ok(check_dump(&at.dump().await?, options, &[]))
+    let dump = at.dump().await?;
+    let options = Options {
+        oracle: Some(Box::new(Records::of(&dump))),
+        ..options
+    };
+    Ok(check_dump(&dump, options, &[]))
+}
+
+/// A checker that is handed the lines of an export, with the schedules' instants as the second
+/// evaluator has them.
+struct Reader {
+    checker: Checker,
+    records: Shared,
+}
+
+impl Reader {
+    fn new(options: Options) -> Self {
+        let records = Shared::default();
+        let oracle = Some(Box::new(records.clone()) as _);
+        Self {
+            checker: Checker::new(Options { oracle, ..options }),
+            records,
+        }
+    }
+
+    fn take(&mut self, line: &str) -> Result<(), export::Error> {
+        let mut records = self.records.0.borrow_mut();
+        let checker = &mut self.checker;
+        let mut state = |row: FinalRow<'_>| checker.state(&row);
+        match export::parse(line)? {
+            Line::Event(event) => {
+                records.event(&event);
+                checker.event(&event);
+            }
+            Line::Job(job) => {
+                records.row(&FinalRow::Job(&job));
+                state(FinalRow::Job(&job));
+            }
+            Line::Revision(job, revision, document) => records.revision(job, revision, &document),
+            Line::Run(run) => state(FinalRow::Run(&run)),
+            Line::Shard(shard) => state(FinalRow::Shard(&shard)),
+            Line::Session(session) => state(FinalRow::Session(&session)),
+            Line::Duty(duty) => state(FinalRow::Duty(&duty)),
+            Line::Decision(job, decision) => state(FinalRow::Decision(job, &decision)),
+        }
+        Ok(())
+    }
 }
 
 async fn of_file(path: PathBuf, options: Options) -> Result<Verdict, Failure> {
     let unreadable =
         |e: String| Failure::usage(format!("SC7005: {} can't be read: {e}", path.display()));
     let file = File::open(&path).map_err(|e| unreadable(e.to_string()))?;
-    let mut checker = Checker::new(options);
+    let mut reader = Reader::new(options);
     for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
         let line = line.map_err(|e| unreadable(e.to_string()))?;
-        take(&mut checker, &line).map_err(|e| unreadable(format!("line {number}: {e}")))?;
+        reader
+            .take(&line)
+            .map_err(|e| unreadable(format!("line {number}: {e}")))?;
     }
-    Ok(checker.finish())
+    Ok(reader.checker.finish())
 }
 
 async fn of_server(connection: &Connection, options: Options) -> Result<Verdict, Failure> {
     let client = Client::new(connection)?;
     let mut lines = client.stream(&["export"], Vec::new()).await?;
-    let mut checker = Checker::new(options);
+    let mut reader = Reader::new(options);
     while let Some(line) = lines.next().await? {
         let bad = |e: String| Failure::new(Exit::Failed, format!("SC7004: {e}"));
         let line = std::str::from_utf8(&line).map_err(|e| bad(e.to_string()))?;
-        take(&mut checker, line).map_err(|e| bad(e.to_string()))?;
+        reader.take(line).map_err(|e| bad(e.to_string()))?;
     }
-    Ok(checker.finish())
-}
-
-/// Hands one line of an export to the checker.
-fn take(checker: &mut Checker, line: &str) -> Result<(), export::Error> {
-    match export::parse(line)? {
-        Line::Event(event) => checker.event(&event),
-        Line::Job(job) => checker.state(&FinalRow::Job(&job)),
-        Line::Revision(..) => {}
-        Line::Run(run) => checker.state(&FinalRow::Run(&run)),
-        Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
-        Line::Session(session) => checker.state(&FinalRow::Session(&session)),
-        Line::Duty(duty) => checker.state(&FinalRow::Duty(&duty)),
-        Line::Decision(job, decision) => checker.state(&FinalRow::Decision(job, &decision)),
-    }
-    Ok(())
+    Ok(reader.checker.finish())
 }
 
 /// Carries out `sichen export`.

@@ -189,6 +189,14 @@ impl Client {
         serde_json::from_str(&self.ok(&format!("{words} -o json"))).unwrap()
     }
 
+    /// Runs a command that must end with `code`, and reads its JSON.
+    pub fn fails_json(&self, words: &str, code: i32) -> serde_json::Value {
+        let output = self.run(&format!("{words} -o json"));
+        let (shown, errors) = (out(&output), err(&output));
+        assert_eq!(output.status.code(), Some(code), "{words}: {shown}{errors}");
+        serde_json::from_str(&shown).unwrap()
+    }
+
     /// Runs a command that must end with `code`; its error output.
     pub fn fails(&self, words: &str, code: i32) -> String {
         let output = self.run(words);

@@ -1,0 +1,104 @@
+//! A job document's schedules, read from its JSON.
+//!
+//! # Invariants
+//! - Each field beside a schedule's rule is known here, or the document is not understood: a field
+//!   that moved instants and was passed over would make every answer wrong.
+//!
+//! # Not here
+//! What else a document says. Lateness, overlap and jitter move no planned instant.
+
+use serde_json::Value;
+
+use crate::instant::{instant, length};
+use crate::text::Dialect;
+use crate::timetable::{Fold, Gap, Rule, Timetable, hash_of_key};
+use crate::zone::Zone;
+
+/// All that a schedule may say.
+const FIELDS: &[&str] = &[
+    "cron", "every", "at", "dialect", "gap", "fold", "phase", "timeZone", "from", "until",
+];
+
+/// The schedules of a document, for the job of this uid, which spreads `H`.
+///
+/// # Errors
+/// The first schedule that is not understood, and why.
+pub fn timetables(document: &Value, job_uid: &str) -> Result<Vec<Timetable>, String> {
+    let spec = &document["spec"];
+    let zone = spec["timeZone"].as_str().unwrap_or("UTC");
+    let empty = Vec::new();
+    let schedules = match &spec["schedules"] {
+        Value::Null => &empty,
+        Value::Array(schedules) => schedules,
+        _ => return Err("spec.schedules is no list".into()),
+    };
+    let seed = hash_of_key(job_uid);
+    let read = |(at, schedule)| {
+        timetable(schedule, zone, seed).map_err(|why| format!("spec.schedules[{at}]: {why}"))
+    };
+    schedules.iter().enumerate().map(read).collect()
+}
+
+fn timetable(schedule: &Value, zone: &str, seed: u64) -> Result<Timetable, String> {
+    let fields = schedule.as_object().ok_or("a schedule has fields")?;
+    if let Some(odd) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        return Err(format!("the field `{odd}` is not known here"));
+    }
+    let text = |key: &str| match &schedule[key] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.as_str())),
+        _ => Err(format!("`{key}` is no text")),
+    };
+    let zone = text("timeZone")?.unwrap_or(zone);
+    let anchor = match text("phase")? {
+        None => 0,
+        Some(phase) => length(phase).ok_or("`phase` is not understood")?.second,
+    };
+    let mut timetable = match (text("cron")?, text("every")?, text("at")?) {
+        (Some(cron), None, None) => {
+            let dialect = match text("dialect")? {
+                None => Dialect::of(cron),
+                Some(name) => {
+                    Dialect::named(name).ok_or(format!("the dialect `{name}` is not known here"))?
+                }
+            };
+            Timetable::cron(cron, dialect, zone, Some(seed), anchor)?
+        }
+        (None, Some(every), None) => {
+            let period = length(every).ok_or("`every` is not understood")?;
+            if period.second < 1 || period.nanosecond > 0 {
+                return Err("`every` is at least a whole second".into());
+            }
+            let period = period.second;
+            Timetable::of(Rule::Every { period, anchor }, Zone::named(zone)?)
+        }
+        (None, None, Some(at)) => {
+            let at = instant(at).ok_or("`at` is no instant")?;
+            Timetable::of(Rule::Once(at.second), Zone::named(zone)?)
+        }
+        _ => return Err("has to have exactly one of `cron`, `every` and `at`".into()),
+    };
+    timetable.gap = match text("gap")? {
+        None => timetable.gap,
+        Some("first-valid") => Gap::FirstValid,
+        Some("skip") => Gap::Skip,
+        Some("shift") => Gap::Shift,
+        Some(other) => return Err(format!("the gap policy `{other}` is not known here")),
+    };
+    timetable.fold = match text("fold")? {
+        None => timetable.fold,
+        Some("first") => Fold::First,
+        Some("both") => Fold::Both,
+        Some(other) => return Err(format!("the fold policy `{other}` is not known here")),
+    };
+    let bound = |key: &str| match text(key)? {
+        None => Ok(None),
+        Some(text) => {
+            let at = instant(text).ok_or(format!("`{key}` is no instant"))?;
+            Ok::<_, String>(Some(at.rounded_up()))
+        }
+    };
+    timetable.start = bound("from")?;
+    timetable.end = bound("until")?;
+    Ok(timetable)
+}

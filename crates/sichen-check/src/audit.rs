@@ -1,0 +1,378 @@
+//! The instants that were recorded, against those that the schedules have.
+//!
+//! The records of a history are its rows: runs and decisions. Which revision decided which stretch
+//! of time is read from the job's events; what instants a revision has is asked of the second
+//! evaluator (`sichen-audit`), which shares nothing with the scheduler.
+//!
+//! # Invariants
+//! - A stretch whose revision is not known, or not understood, is reported as not judged; it is
+//!   never passed over.
+//!
+//! # Not here
+//! Comparing ([`sichen_audit::ledger`]); whether the log and the rows agree ([`crate::Checker`]).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+use sichen_audit::ledger::{Decided, Fired, Ledger, Report, Segment, union};
+use sichen_audit::{Timetable, timetables};
+use sichen_core::event::{Entity, Event, Kind};
+use sichen_core::ids::{JobUid, Occasion, Revision};
+use sichen_core::model::{Dump, Job};
+use sichen_core::name::JobName;
+
+use crate::checker::{FinalRow, Oracle};
+use crate::data::Fields;
+
+/// The most instants handed to the checker for one job; more leave its promises undecided.
+const MAX_INSTANTS: usize = 1_000_000;
+
+/// What a history says about the instants of its jobs.
+#[derive(Debug, Default)]
+pub struct Records {
+    jobs: BTreeMap<JobUid, JobRecords>,
+    /// The latest time that anything in the history has.
+    latest: Option<Timestamp>,
+}
+
+#[derive(Debug, Default)]
+struct JobRecords {
+    row: Option<Job>,
+    documents: BTreeMap<u32, String>,
+    course: Course,
+    fired: Vec<Fired>,
+    decided: Vec<Decided>,
+}
+
+/// What a job's events say about its revisions and its mark.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    ver: u32,
+    /// Changes that came before their turn: ids of events are not the order of commits.
+    early: BTreeMap<u32, Change>,
+    deleted: bool,
+    paused: bool,
+    /// Closed stretches: after, through, revision.
+    closed: Vec<(Timestamp, Timestamp, u32)>,
+    /// The open one: after, mark, revision.
+    open: Option<(Timestamp, Timestamp, u32)>,
+}
+
+/// One event of a job.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Applied {
+        revision: Option<u32>,
+        high_water: Option<Timestamp>,
+    },
+    Advanced {
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+    },
+    Paused(bool),
+    Deleted,
+    Other,
+}
+
+/// One job's audit.
+#[derive(Debug)]
+pub struct Audited {
+    pub uid: JobUid,
+    /// As its row has it.
+    pub name: Option<JobName>,
+    pub deleted: bool,
+    /// The zone of its newest document.
+    pub time_zone: String,
+    /// What was judged, `(after, through]`.
+    pub after: Timestamp,
+    pub through: Timestamp,
+    pub report: Report,
+}
+
+impl Records {
+    /// The records of a whole store.
+    #[must_use]
+    pub fn of(dump: &Dump) -> Records {
+        let mut records = Records::default();
+        for event in &dump.events {
+            records.event(event);
+        }
+        for job in &dump.jobs {
+            records.row(&FinalRow::Job(job));
+        }
+        for (job, revision, document) in &dump.revisions {
+            records.revision(*job, *revision, document);
+        }
+        for run in &dump.runs {
+            records.row(&FinalRow::Run(run));
+        }
+        for (job, decision) in &dump.decisions {
+            records.row(&FinalRow::Decision(*job, decision));
+        }
+        records
+    }
+
+    /// Takes the next event of the log; only those of jobs matter.
+    pub fn event(&mut self, event: &Event) {
+        self.latest = self.latest.max(Some(event.at));
+        let (Entity::Job(uid), Ok(data)) = (&event.entity, Fields::of(event)) else {
+            return;
+        };
+        let change = match event.kind {
+            Kind::JobApplied => Change::Applied {
+                revision: data.revision,
+                high_water: data.high_water,
+            },
+            Kind::ScheduleAdvanced => Change::Advanced {
+                from: data.from,
+                to: data.to,
+            },
+            Kind::JobPaused => Change::Paused(true),
+            Kind::JobResumed => Change::Paused(false),
+            Kind::JobDeleted => Change::Deleted,
+            _ => Change::Other,
+        };
+        let job = self.jobs.entry(*uid).or_default();
+        job.course.take(event.ver, change);
+    }
+
+    /// Takes a row.
+    pub fn row(&mut self, row: &FinalRow<'_>) {
+        match row {
+            FinalRow::Job(job) => {
+                let records = self.jobs.entry(job.uid).or_default();
+                records
+                    .documents
+                    .entry(job.revision.0)
+                    .or_insert_with(|| job.document.clone());
+                records.row = Some((*job).clone());
+            }
+            FinalRow::Run(run) => {
+                let Occasion::Planned { at, rerun: 0 } = run.occasion else {
+                    return;
+                };
+                let fired = Fired {
+                    at_us: at.as_microsecond(),
+                    run: run.id.0,
+                    revision: run.revision.0,
+                };
+                self.jobs.entry(run.job).or_default().fired.push(fired);
+            }
+            FinalRow::Decision(job, decision) => {
+                let decided = Decided {
+                    from_us: decision.from.as_microsecond(),
+                    to_us: decision.to.as_microsecond(),
+                    count: decision.count,
+                    reason: decision.reason.clone(),
+                };
+                self.jobs.entry(*job).or_default().decided.push(decided);
+            }
+            FinalRow::Shard(_) | FinalRow::Session(_) | FinalRow::Duty(_) => {}
+        }
+    }
+
+    /// Takes the document of a revision.
+    pub fn revision(&mut self, job: JobUid, revision: Revision, document: &str) {
+        let documents = &mut self.jobs.entry(job).or_default().documents;
+        documents.insert(revision.0, document.to_owned());
+    }
+
+    /// All jobs: identity, name if its row was given, whether it was deleted.
+    pub fn jobs(&self) -> impl Iterator<Item = (JobUid, Option<&JobName>, bool)> {
+        self.jobs.iter().map(|(uid, job)| {
+            let name = job.row.as_ref().map(|row| &row.name);
+            (*uid, name, job.course.deleted)
+        })
+    }
+
+    /// The latest time that anything in the history has.
+    #[must_use]
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.latest
+    }
+
+    /// The zone of a job's newest document.
+    #[must_use]
+    pub fn time_zone(&self, job: JobUid) -> String {
+        let document = self
+            .jobs
+            .get(&job)
+            .and_then(|job| job.documents.values().next_back());
+        let document = document.and_then(|text| serde_json::from_str(text).ok());
+        let document: serde_json::Value = document.unwrap_or_default();
+        document["spec"]["timeZone"]
+            .as_str()
+            .unwrap_or("UTC")
+            .to_owned()
+    }
+
+    /// Audits one job within `(after, through]`: from its creation on and up to what is decided, but
+    /// no less far than `overdue`, where a bound is left out. What lies beyond that and is not decided
+    /// is a finding, unless the job is paused or deleted. `None` if the history has no such job.
+    #[must_use]
+    pub fn audit(
+        &self,
+        uid: JobUid,
+        after: Option<Timestamp>,
+        through: Option<Timestamp>,
+        overdue: Option<Timestamp>,
+    ) -> Option<Audited> {
+        let job = self.jobs.get(&uid)?;
+        let course = job.course.settled();
+        let ledger = job.ledger(uid, &course);
+        let mark = course.open.map(|(_, mark, _)| mark);
+        let first = course.closed.first().copied().or(course.open);
+        let created = first.map(|(after, ..)| after);
+        let overdue = overdue.filter(|_| ledger.present.is_some());
+        let through = through
+            .or(mark.max(overdue))
+            .unwrap_or(Timestamp::UNIX_EPOCH);
+        let begin = after.max(created).unwrap_or(through).min(through);
+        // Runs of times before the creation were asked for; they are judged only by name.
+        let report = ledger.audit(
+            after.unwrap_or(Timestamp::MIN).as_microsecond(),
+            through.as_microsecond(),
+        );
+        Some(Audited {
+            uid,
+            name: job.row.as_ref().map(|row| row.name.clone()),
+            deleted: course.deleted,
+            time_zone: self.time_zone(uid),
+            after: begin,
+            through,
+            report,
+        })
+    }
+
+    /// Instants in `(from, to]`, or `None` if some revision of that time is not understood or there
+    /// are more than [`MAX_INSTANTS`].
+    fn instants(&self, uid: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
+        let mut found = Vec::new();
+        let job = self.jobs.get(&uid)?;
+        for segment in job.segments(uid, &job.course.settled()) {
+            let after = segment.after_us.max(from.as_microsecond());
+            let through = segment.through_us.min(to.as_microsecond());
+            if after >= through {
+                continue;
+            }
+            let timetables = segment.timetables.ok()?;
+            let bounds = (after.div_euclid(1_000_000), through.div_euclid(1_000_000));
+            for at in union(&timetables, bounds.0, bounds.1) {
+                if found.len() == MAX_INSTANTS {
+                    return None;
+                }
+                found.push(Timestamp::from_second(at).ok()?);
+            }
+        }
+        Some(found)
+    }
+}
+
+impl Course {
+    fn take(&mut self, ver: u32, change: Change) {
+        self.early.insert(ver, change);
+        while let Some(change) = self.early.remove(&(self.ver + 1)) {
+            self.apply(change);
+            self.ver += 1;
+        }
+    }
+
+    /// With whatever still waits for changes that never came.
+    fn settled(&self) -> Course {
+        let mut course = self.clone();
+        for (_, change) in std::mem::take(&mut course.early) {
+            course.apply(change);
+        }
+        course
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Applied {
+                revision,
+                high_water,
+            } => self.applied(revision, high_water),
+            Change::Advanced { from, to } => {
+                // The document of a history that begins in the middle is not known: revision 0.
+                let begun = self.open.or(from.map(|from| (from, from, 0)));
+                self.open =
+                    begun.map(|(after, mark, revision)| (after, to.unwrap_or(mark), revision));
+            }
+            Change::Paused(paused) => self.paused = paused,
+            Change::Deleted => self.deleted = true,
+            Change::Other => {}
+        }
+    }
+
+    /// A creation, or an edit, whose transaction closes the stretch of the revision before.
+    fn applied(&mut self, revision: Option<u32>, high_water: Option<Timestamp>) {
+        self.open = match self.open.take() {
+            None => high_water.map(|mark| (mark, mark, revision.unwrap_or(1))),
+            Some((after, mark, old)) => {
+                self.closed.push((after, mark, old));
+                Some((mark, mark, revision.unwrap_or(old + 1)))
+            }
+        };
+    }
+}
+
+impl JobRecords {
+    fn segments(&self, uid: JobUid, course: &Course) -> Vec<Segment> {
+        let stretches = course.closed.iter().copied().chain(course.open);
+        stretches
+            .map(|(after, through, revision)| Segment {
+                after_us: after.as_microsecond(),
+                through_us: through.as_microsecond(),
+                revision,
+                timetables: self.timetables(uid, revision),
+            })
+            .collect()
+    }
+
+    fn timetables(&self, uid: JobUid, revision: u32) -> Result<Vec<Timetable>, String> {
+        let text = self
+            .documents
+            .get(&revision)
+            .ok_or("its document is not in the history")?;
+        let document = serde_json::from_str(text).map_err(|e| format!("its document: {e}"))?;
+        timetables(&document, &uid.to_string())
+    }
+
+    fn ledger(&self, uid: JobUid, course: &Course) -> Ledger {
+        let segments = self.segments(uid, course);
+        let live = !course.paused && !course.deleted;
+        let present = segments.last().filter(|_| live).map(|last| Segment {
+            after_us: last.through_us,
+            ..last.clone()
+        });
+        let known = self.documents.keys().filter_map(|revision| {
+            let timetables = self.timetables(uid, *revision).ok()?;
+            Some((*revision, timetables))
+        });
+        Ledger {
+            segments,
+            present,
+            revisions: known.collect(),
+            fired: self.fired.clone(),
+            decided: self.decided.clone(),
+        }
+    }
+}
+
+/// Records that are filled while the checker reads the same history, and asked at its end.
+#[derive(Clone, Debug, Default)]
+pub struct Shared(pub Rc<RefCell<Records>>);
+
+impl Oracle for Shared {
+    fn instants(&self, job: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
+        self.0.borrow().instants(job, from, to)
+    }
+}
+
+impl Oracle for Records {
+    fn instants(&self, job: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
+        Records::instants(self, job, from, to)
+    }
+}
