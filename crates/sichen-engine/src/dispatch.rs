@@ -19,6 +19,7 @@ use sichen_core::model::{DutyKey, Run};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, Grant, GrantVerdict, Granted, MAX_BATCH, ReadyHead};
 
+use crate::blocked::Blocked;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
@@ -42,6 +43,8 @@ pub struct Dispatcher {
     /// Sessions whose worker can't take work just now, as its last beat said. A hint: such a
     /// worker rejects what it is granted, and the shard comes back unharmed.
     unable: Mutex<BTreeSet<SessionId>>,
+    /// Runs whose rows another program holds.
+    pub(crate) blocked: Blocked<RunId>,
 }
 
 impl std::fmt::Debug for Dispatcher {
@@ -78,6 +81,7 @@ impl Dispatcher {
             documents,
             courier,
             unable: Mutex::default(),
+            blocked: Blocked::default(),
         }
     }
 
@@ -140,6 +144,14 @@ impl Dispatcher {
         let heads = self.ready_heads(pool, free).await?;
         let mut runs = Vec::with_capacity(heads.len());
         for head in &heads {
+            if self.blocked.is_paused(head.run, now) {
+                pass.next_ready = pass
+                    .next_ready
+                    .into_iter()
+                    .chain(self.blocked.next(now))
+                    .min();
+                continue;
+            }
             if let Some(document) = self.documents.find(store, head.job, head.revision).await? {
                 runs.push(ready_run(head, &document));
             }
@@ -168,15 +180,23 @@ impl Dispatcher {
                 timeouts,
             });
         }
-        let op = self.context.op(self.coordinator.actor());
-        let verdicts = store.lease_shards(op, fence, grants.clone()).await?;
+        let lease = |grants| {
+            let op = self.context.op(self.coordinator.actor());
+            store.lease_shards(op, fence.clone(), grants)
+        };
+        let run = |grant: &Grant| grant.key.run;
+        let verdicts = self.blocked.write(&grants, run, now, lease).await?;
         let mut granted: Vec<(SessionId, Granted)> = Vec::new();
         for (grant, verdict) in grants.iter().zip(verdicts) {
             match verdict {
-                GrantVerdict::Granted(g) => granted.push((grant.session, *g)),
-                GrantVerdict::Refused(reason) => {
+                Some(GrantVerdict::Granted(g)) => granted.push((grant.session, *g)),
+                Some(GrantVerdict::Refused(reason)) => {
                     tracing::debug!(shard = %grant.key, ?reason, "grant refused");
                     pass.refused += 1;
+                }
+                None => {
+                    let next = self.blocked.next(now);
+                    pass.next_ready = pass.next_ready.into_iter().chain(next).min();
                 }
             }
         }

@@ -10,6 +10,7 @@
 //! # Not here
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
+mod blocked;
 pub mod context;
 pub mod control;
 pub mod coordinator;

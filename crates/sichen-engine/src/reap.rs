@@ -13,6 +13,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::ids::RunId;
 use sichen_core::lease::{Rhythm, has_expired};
 use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
 use sichen_core::model::{DutyKey, Failure};
@@ -20,6 +21,7 @@ use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
 use sichen_core::timeouts::{Overrun, overrun};
 
+use crate::blocked::Blocked;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::documents::Documents;
@@ -38,6 +40,8 @@ pub struct Reaper {
     rhythm: Rhythm,
     /// Nothing expires before this instant (after an outage of the store).
     hold_until: Mutex<Option<Timestamp>>,
+    /// Runs whose rows another program holds.
+    blocked: Blocked<RunId>,
 }
 
 impl Reaper {
@@ -55,6 +59,7 @@ impl Reaper {
             documents,
             rhythm,
             hold_until: Mutex::default(),
+            blocked: Blocked::default(),
         }
     }
 
@@ -141,11 +146,15 @@ impl Reaper {
         if reaps.is_empty() {
             return Ok(0);
         }
-        let op = self.context.op(self.coordinator.actor());
-        let verdicts = store.reap_shards(op, fence, reaps.clone()).await?;
+        let end = |reaps| {
+            let op = self.context.op(self.coordinator.actor());
+            store.reap_shards(op, fence.clone(), reaps)
+        };
+        let run = |reap: &Reap| reap.key.run;
+        let verdicts = self.blocked.write(&reaps, run, now, end).await?;
         let mut reaped = 0;
         for (reap, verdict) in reaps.iter().zip(verdicts) {
-            if let ReapVerdict::Reaped(_) = verdict {
+            if let Some(ReapVerdict::Reaped(_)) = verdict {
                 tracing::info!(shard = %reap.key, code = reap.failure.code, "attempt ended from outside");
                 reaped += 1;
             }

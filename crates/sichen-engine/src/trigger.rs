@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Document, OverlapSpec, Problem, Request, Timing, new_run};
-use sichen_core::ids::{Occasion, RunId};
+use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Period};
 use sichen_core::port::{
@@ -21,6 +21,7 @@ use sichen_core::port::{
 };
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
 
+use crate::blocked::Blocked;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::documents::Documents;
@@ -36,6 +37,8 @@ pub struct Trigger {
     context: Context,
     coordinator: Arc<Coordinator>,
     documents: Arc<Documents>,
+    /// Jobs whose rows another program holds.
+    blocked: Blocked<JobUid>,
 }
 
 /// What one pass did.
@@ -59,6 +62,7 @@ impl Trigger {
             context,
             coordinator,
             documents,
+            blocked: Blocked::default(),
         }
     }
 
@@ -100,6 +104,10 @@ impl Trigger {
                 pass.next = Some(pass.next.map_or(next, |at| at.min(next)));
                 continue;
             }
+            if self.blocked.is_paused(job.uid, now) {
+                pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min();
+                continue;
+            }
             match self.decide(&job, now).await? {
                 Some((item, more)) => {
                     let again = if more { Some(now) } else { item.next_due };
@@ -118,12 +126,16 @@ impl Trigger {
             .iter()
             .map(|i| i.decisions.iter().map(|d| d.count).sum())
             .collect();
-        let op = self.context.op(self.coordinator.actor());
-        let fences = self.coordinator.trigger_fences(now);
-        let verdicts = store.advance_schedules(op, fences, items).await?;
+        let advance = |items| {
+            let op = self.context.op(self.coordinator.actor());
+            let fences = self.coordinator.trigger_fences(now);
+            store.advance_schedules(op, fences, items)
+        };
+        let job = |item: &Advance| item.job;
+        let verdicts = self.blocked.write(&items, job, now, advance).await?;
         for (verdict, skipped) in verdicts.into_iter().zip(skipped) {
             match verdict {
-                AdvanceVerdict::Advanced(runs) => {
+                Some(AdvanceVerdict::Advanced(runs)) => {
                     pass.skipped += skipped;
                     pass.runs += runs
                         .iter()
@@ -131,8 +143,9 @@ impl Trigger {
                         .count();
                 }
                 // Edited, advanced or settled meanwhile: the next pass decides anew.
-                AdvanceVerdict::Conflict => pass.next = Some(now),
-                AdvanceVerdict::OldTerm => {}
+                Some(AdvanceVerdict::Conflict) => pass.next = Some(now),
+                Some(AdvanceVerdict::OldTerm) => {}
+                None => pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min(),
             }
         }
         Ok(pass)
@@ -186,12 +199,18 @@ impl Trigger {
                 continue;
             };
             let op = self.context.op(self.coordinator.actor());
-            let verdict = store
-                .request_stop(op, Some(fence), run, StopCause::Deadline)
-                .await?;
-            if let RequestVerdict::Done(_) = verdict {
-                tracing::info!(%run, "the run's deadline has passed");
-                pass.stopped.push(run);
+            let asked = store.request_stop(op, Some(fence), run, StopCause::Deadline);
+            match asked.await {
+                Ok(RequestVerdict::Done(_)) => {
+                    tracing::info!(%run, "the run's deadline has passed");
+                    pass.stopped.push(run);
+                }
+                Ok(_) => {}
+                // Another program holds the run's row: its neighbours are not to wait.
+                Err(error @ Error::Busy(_)) => {
+                    tracing::warn!(%run, %error, "a late run could not be stopped now");
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -78,7 +78,7 @@ pub struct Options {
     pub statement_timeout: Duration,
     /// For all of one transaction, counted here: also where nothing answers any more.
     pub call_timeout: Duration,
-    /// For a lock that another transaction holds; the transaction is then tried anew.
+    /// For a lock that another transaction holds; the call then answers [`Error::Busy`].
     pub lock_timeout: Duration,
     /// After which the server ends a transaction whose client has gone silent.
     pub idle_timeout: Duration,
@@ -93,7 +93,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(60),
-            lock_timeout: Duration::from_secs(2),
+            lock_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(5),
         }
     }

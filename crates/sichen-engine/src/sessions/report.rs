@@ -72,11 +72,19 @@ impl Sessions {
             };
             items.push(item);
         }
-        let verdicts = store
-            .finish_attempts(self.context.op(actor), items.clone())
-            .await?;
+        let end = |items| {
+            let op = self.context.op(actor);
+            store.finish_attempts(op, items)
+        };
+        let run = |item: &Finish| item.key.run;
+        let blocked = &self.dispatcher.blocked;
+        let verdicts = blocked.write(&items, run, now, end).await?;
         let mut answers = Vec::with_capacity(items.len());
         for (item, verdict) in items.iter().zip(verdicts) {
+            let Some(verdict) = verdict else {
+                answers.push(ReportVerdict::RetryLater);
+                continue;
+            };
             let stops = item.transition.stops_run.is_some();
             if stops && matches!(verdict, FinishVerdict::Accepted(_)) {
                 // The reports are stored whether or not the rest of the run hears of it now.

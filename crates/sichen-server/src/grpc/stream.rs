@@ -269,10 +269,14 @@ impl Stream {
                 })
             })
             .collect();
-        if !items.is_empty() {
-            self.engine.sessions.checkpoint(&self.actor, items).await?;
+        if items.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        match self.engine.sessions.checkpoint(&self.actor, items).await {
+            // The next beat brings it again, and this one is not to fail for it.
+            Ok(_) | Err(Error::Busy(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn flush_reports(&self, reports: &mut Vec<Report>) -> Result<(), Cut> {
@@ -312,11 +316,19 @@ impl Stream {
         if items.is_empty() {
             return Ok(());
         }
-        let verdicts = self
-            .engine
-            .sessions
-            .checkpoint(&self.actor, items.clone())
-            .await?;
+        let sessions = &self.engine.sessions;
+        let verdicts = match sessions.checkpoint(&self.actor, items.clone()).await {
+            Ok(verdicts) => verdicts,
+            Err(Error::Busy(why)) => {
+                tracing::debug!(
+                    worker = self.actor,
+                    why,
+                    "it will send its checkpoints again"
+                );
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         for (item, verdict) in items.iter().zip(verdicts) {
             let ack = convert::checkpoint_ack(item, verdict);
             self.send(convert::message(ToWorker::CheckpointAck(ack)))

@@ -31,9 +31,10 @@ pub(super) fn fault(e: &tokio_postgres::Error) -> Failed {
     match code {
         &SqlState::T_R_SERIALIZATION_FAILURE
         | &SqlState::T_R_DEADLOCK_DETECTED
-        | &SqlState::LOCK_NOT_AVAILABLE
         // Another writer was first with the same key: the next look finds its row.
         | &SqlState::UNIQUE_VIOLATION => (Error::Busy(text), true),
+        // It was waited for already; who calls knows what can go on without it.
+        &SqlState::LOCK_NOT_AVAILABLE => (Error::Busy(text), false),
         &SqlState::QUERY_CANCELED => (Error::Unavailable(text), false),
         // The server ended a transaction that its client had left alone for too long.
         &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => (Error::Unavailable(text), true),

@@ -80,6 +80,12 @@ pub struct Session {
 }
 
 impl Session {
+    /// Carries out statements.
+    pub fn execute(&self, statements: &str) {
+        let done = runtime().block_on(self.client.batch_execute(statements));
+        done.unwrap_or_else(|e| panic!("{statements}: {e:?}"));
+    }
+
     /// The one number that a query answers with.
     pub fn number(&self, query: &str) -> i64 {
         let query = format!("select ({query})::bigint");

@@ -84,16 +84,8 @@ fn sessions_that_are_terminated_again_and_again_lose_nothing() {
 fn ten_seconds_without_a_database_lose_nothing() {
     on_postgres(|mut scene| {
         let workers = in_mid_run(&scene);
-        scene.apply_spec(
-            "ticking",
-            &json!({
-                "run": { "handler": "noop" },
-                "schedules": [{ "every": "1s" }],
-                "catchUp": { "policy": { "all": 1000 } },
-                "overlap": "allow",
-            }),
-        );
-        until("it ticks", || !ticks(&scene).is_empty());
+        apply_ticking(&scene, "ticking");
+        until("it ticks", || !ticks(&scene, "ticking").is_empty());
         scene.database().stop_at_once();
         let began = Instant::now();
         until("the server says so", || scene.ready().0 == 503);
@@ -104,24 +96,92 @@ fn ten_seconds_without_a_database_lose_nothing() {
             std::thread::sleep(Duration::from_millis(200));
         }
         scene.database().start_again();
-        until("it ticks again", || ticks(&scene).len() > 10);
-        scene.client.ok("pause ticking");
-        until("every tick is over", || ticks(&scene).iter().all(|t| t.1));
-        let ticks = ticks(&scene);
-        for pair in ticks.windows(2) {
-            assert_eq!(
-                pair[1].0 - pair[0].0,
-                1,
-                "no instant is left out: {ticks:?}"
-            );
-        }
+        each_second_ran(&scene, "ticking", 10);
         all_is_well_again(&scene, workers);
     });
 }
 
-/// The planned seconds of the ticking job's runs, oldest first, and whether each has succeeded.
-fn ticks(scene: &Scene) -> Vec<(i64, bool)> {
-    let runs = scene.client.json("runs ticking --limit 500");
+/// A foreign program has read the run's row to change it, and then sleeps in its transaction.
+#[test]
+fn a_run_that_a_foreign_transaction_holds_stops_nothing_else() {
+    on_postgres(|mut scene| {
+        let workers = in_mid_run(&scene);
+        let foreign = scene.database().connect();
+        foreign.execute("begin; select * from run where job_name = 'harmed' for update");
+        let began = Instant::now();
+        // Those of the other two are held by what can't be reported.
+        let third = scene.worker("w3", &scene.server.url, 2);
+        scene.apply("other", &json!({ "handler": "noop" }), &json!({}), 4);
+        scene.client.ok("run other --key k");
+        scene.settles("other:manual:k", "succeeded");
+        while began.elapsed() < Duration::from_secs(20) {
+            assert_eq!(scene.ready().0, 200);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let sessions = scene.client.json("get workers");
+        assert_eq!(sessions["items"].as_array().unwrap().len(), 3);
+        foreign.execute("rollback");
+        all_is_well_again(&scene, workers);
+        let events = scene.client.ok("events harmed:manual:k -o json");
+        assert!(!events.contains("session_over"), "{events}");
+        drop(third);
+    });
+}
+
+/// The same with a job's row: its own schedule waits, every other fires on time.
+#[test]
+fn a_job_that_a_foreign_transaction_holds_delays_no_other_schedule() {
+    on_postgres(|mut scene| {
+        let worker = scene.worker("w1", &scene.server.url, 4);
+        for name in ["held", "ticking"] {
+            apply_ticking(&scene, name);
+            until("it ticks", || !ticks(&scene, name).is_empty());
+        }
+        let foreign = scene.database().connect();
+        foreign.execute("begin; select * from job where name = 'held' for update");
+        let before = ticks(&scene, "ticking").len();
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_secs(10));
+        let fired = ticks(&scene, "ticking").len() - before;
+        let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+        // One wait for the lock now and then is all that it costs its neighbour.
+        assert!(fired + 4 >= seconds, "{fired} in {seconds} s");
+        foreign.execute("rollback");
+        for name in ["held", "ticking"] {
+            each_second_ran(&scene, name, before + fired);
+        }
+        scene.history_is_accepted();
+        drop(worker);
+    });
+}
+
+/// A job with an instant each second.
+fn apply_ticking(scene: &Scene, name: &str) {
+    let spec = json!({
+        "run": { "handler": "noop" },
+        "schedules": [{ "every": "1s" }],
+        "catchUp": { "policy": { "all": 1000 } },
+        "overlap": "allow",
+    });
+    scene.apply_spec(name, &spec);
+}
+
+/// Waits for more than `least` instants, pauses the job, and sees that none is left out.
+fn each_second_ran(scene: &Scene, name: &str, least: usize) {
+    until("it ticks again", || ticks(scene, name).len() > least);
+    scene.client.ok(&format!("pause {name}"));
+    until("every tick is over", || {
+        ticks(scene, name).iter().all(|t| t.1)
+    });
+    let ticks = ticks(scene, name);
+    for pair in ticks.windows(2) {
+        assert_eq!(pair[1].0 - pair[0].0, 1, "one is left out: {ticks:?}");
+    }
+}
+
+/// The planned seconds of a ticking job's runs, oldest first, and whether each has succeeded.
+fn ticks(scene: &Scene, name: &str) -> Vec<(i64, bool)> {
+    let runs = scene.client.json(&format!("runs {name} --limit 500"));
     let runs = runs["items"].as_array().unwrap().iter();
     let mut ticks: Vec<(i64, bool)> = runs
         .map(|run| {

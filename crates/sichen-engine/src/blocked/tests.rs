@@ -1,0 +1,108 @@
+//! A blocked key keeps nothing else from being written.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use futures::executor::block_on;
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::port::{Answer, Error};
+
+use super::{Blocked, MAX_FOUND};
+
+/// A store of numbers whose tens are their keys; some keys are held by another program.
+#[derive(Default)]
+struct Store {
+    held: RefCell<BTreeSet<u32>>,
+    calls: RefCell<Vec<Vec<u32>>>,
+}
+
+impl Store {
+    fn write(&self, items: Vec<u32>) -> Answer<'static, Vec<u32>> {
+        self.calls.borrow_mut().push(items.clone());
+        let held = items.iter().any(|n| self.held.borrow().contains(&(n / 10)));
+        let answer = if held {
+            Err(Error::Busy("held".into()))
+        } else {
+            Ok(items)
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn calls(&self) -> Vec<Vec<u32>> {
+        self.calls.take()
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second)
+}
+
+fn write(blocked: &Blocked<u32>, store: &Store, items: &[u32], now: i64) -> Vec<Option<u32>> {
+    let call = |items| store.write(items);
+    block_on(blocked.write(items, |n| n / 10, at(now), call)).unwrap()
+}
+
+#[test]
+fn what_is_not_blocked_goes_in_one_batch() {
+    let (blocked, store) = (Blocked::default(), Store::default());
+    assert_eq!(
+        write(&blocked, &store, &[31, 10, 32], 0),
+        [Some(31), Some(10), Some(32)]
+    );
+    assert_eq!(store.calls(), [vec![31, 10, 32]]);
+}
+
+#[test]
+fn a_blocked_key_keeps_only_its_own_and_is_then_left_alone() {
+    let (blocked, store) = (Blocked::default(), Store::default());
+    store.held.borrow_mut().insert(2);
+    let items = [10, 20, 30, 21];
+    let written = [Some(10), None, Some(30), None];
+    assert_eq!(write(&blocked, &store, &items, 0), written);
+    assert_eq!(
+        store.calls(),
+        [vec![10, 20, 30, 21], vec![10], vec![20, 21], vec![30]]
+    );
+    assert!(blocked.is_paused(2, at(1)) && !blocked.is_paused(3, at(1)));
+    assert_eq!(blocked.next(at(1)), Some(at(2)));
+    // Nobody waits for it while it is paused; after that it is tried behind the others.
+    assert_eq!(write(&blocked, &store, &items, 1), written);
+    assert_eq!(store.calls(), [[10, 30]]);
+    assert_eq!(write(&blocked, &store, &items, 2), written);
+    assert_eq!(store.calls(), [[10, 30], [20, 21]]);
+    assert!(blocked.is_paused(2, at(5)), "longer each time");
+    store.held.borrow_mut().clear();
+    assert_eq!(
+        write(&blocked, &store, &items, 6),
+        [Some(10), Some(20), Some(30), Some(21)]
+    );
+    store.calls();
+    write(&blocked, &store, &items, 7);
+    assert_eq!(store.calls(), [items], "as if nothing had been");
+}
+
+#[test]
+fn few_blocked_keys_are_looked_for_at_once() {
+    let (blocked, store) = (Blocked::default(), Store::default());
+    store.held.borrow_mut().extend(0..9);
+    let items: Vec<u32> = (0..10).map(|n| n * 10).collect();
+    let (mut now, mut calls) = (0, 0);
+    while write(&blocked, &store, &items, now).last() != Some(&Some(90)) {
+        let few = store.calls().len();
+        assert!(few <= 1 + MAX_FOUND as usize, "{few} waits for a lock");
+        calls += few;
+        now += 1;
+        assert!(now < 60);
+    }
+    assert!(calls > 0);
+}
+
+#[test]
+fn another_error_is_the_callers() {
+    let blocked = Blocked::<u32>::default();
+    let call = |_| -> Answer<'static, Vec<u32>> {
+        Box::pin(std::future::ready(Err(Error::Unavailable("gone".into()))))
+    };
+    let failed = block_on(blocked.write(&[1], |n| *n, at(0), call));
+    assert!(matches!(failed, Err(Error::Unavailable(_))));
+}
