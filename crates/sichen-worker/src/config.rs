@@ -28,8 +28,9 @@ pub struct Config {
     pub slots: u32,
     /// For placement.
     pub labels: BTreeMap<String, String>,
-    /// Identity, journal and output of attempts. A local directory of its own.
-    pub data_dir: PathBuf,
+    /// Identity, journal and output of attempts. A local directory of its own. Default:
+    /// `sichen-worker` where the worker is started; of `sichen worker`, its own default.
+    pub data_dir: Option<PathBuf>,
     /// How long running attempts may go on after SIGTERM.
     pub drain_grace_ms: u64,
     /// Offer `noop`, `sleep`, `echo` and `fail`.
@@ -62,7 +63,7 @@ impl Default for Config {
             pool: "default".to_owned(),
             slots: 4,
             labels: BTreeMap::new(),
-            data_dir: PathBuf::from("sichen-worker"),
+            data_dir: None,
             drain_grace_ms: worker_drain_grace(),
             builtin: false,
             data_sources: BTreeMap::new(),

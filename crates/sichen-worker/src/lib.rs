@@ -53,7 +53,8 @@ pub enum Error {
 pub fn builder(config: Config) -> Result<Builder, Error> {
     config.check()?;
     let join_token = config.read_join_token()?;
-    let data_dir = datadir::DataDir::open(&config.data_dir)?;
+    let data_dir = config.data_dir.unwrap_or_else(|| "sichen-worker".into());
+    let data_dir = datadir::DataDir::open(data_dir)?;
     let attempts = AttemptOutput::of(data_dir.path()).path().to_owned();
     let containment = process::Containment::find(config.containment, data_dir.uid())?;
     process::sweep(&containment, data_dir.uid(), &attempts)?;

@@ -47,8 +47,13 @@ pub(super) fn of(
     add("ATTEMPT", context.attempt().to_string());
     add("TOKEN", context.token().to_string());
     add("FENCE_KEY", context.fence_key().to_owned());
-    if grant.attempt_timeout_ms > 0 {
-        add("TIMEOUT_MS", grant.attempt_timeout_ms.to_string());
+    for (name, limit_ms) in [
+        ("TIMEOUT_MS", grant.attempt_timeout_ms),
+        ("STALL_MS", grant.stall_timeout_ms),
+    ] {
+        if limit_ms > 0 {
+            add(name, limit_ms.to_string());
+        }
     }
     let grace_ms = match grant.grace_ms {
         0 => DEFAULT_GRACE_MS,

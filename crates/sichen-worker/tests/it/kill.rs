@@ -132,7 +132,7 @@ async fn a_worker_process() {
     let config = Config {
         containment,
         servers: vec![server],
-        data_dir: std::env::var_os("TEST_DIR").unwrap().into(),
+        data_dir: std::env::var_os("TEST_DIR").map(Into::into),
         processes: BTreeMap::from([("script".to_owned(), shell(&script))]),
         drain_grace_ms: 2_000,
         builtin: true,

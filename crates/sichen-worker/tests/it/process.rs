@@ -23,7 +23,7 @@ pub(crate) fn shell(script: &str) -> ProcessConfig {
 pub(crate) fn config(fake: &Fake, dir: &Path, script: &str) -> Config {
     Config {
         servers: vec![fake.address.clone()],
-        data_dir: dir.to_owned(),
+        data_dir: Some(dir.to_owned()),
         processes: BTreeMap::from([("script".to_owned(), shell(script))]),
         output_limit_bytes: 100_000,
         ..Config::default()

@@ -225,3 +225,24 @@ async fn a_data_directory_may_lie_as_deep_as_it_likes() {
         finish.error
     );
 }
+
+#[tokio::test]
+async fn a_process_that_says_nothing_is_stopped_as_stalled_and_one_that_does_is_not() {
+    let limited = v1::Grant {
+        stall_timeout_ms: 700,
+        ..grant("script", 5, "{}")
+    };
+    let (finish, ..) = run_once("sleep 300", limited.clone()).await;
+    assert_eq!(finish.outcome(), v1::Outcome::TimedOut);
+    assert_eq!(finish.reason(), v1::Reason::Stalled);
+    // Twice as long as the limit, with a sign in every fifth of it.
+    let script = r#"for n in 1 2 3 4 5 6 7 8 9 10; do
+        sleep 0.14; echo "{\"done\": $n}" >> "$SICHEN_REPORT"; done"#;
+    let (finish, ..) = run_once(script, limited).await;
+    assert_eq!(
+        finish.outcome(),
+        v1::Outcome::Succeeded,
+        "{:?}",
+        finish.error
+    );
+}

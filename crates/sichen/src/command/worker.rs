@@ -114,10 +114,7 @@ pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
 
 fn configuration(args: Worker) -> Result<Config, Failure> {
     let mut config = match &args.config {
-        None => Config {
-            data_dir: data_dir::default().join("worker"),
-            ..Config::default()
-        },
+        None => Config::default(),
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 Failure::usage(format!("SC7005: {} can't be read: {error}", path.display()))
@@ -132,9 +129,8 @@ fn configuration(args: Worker) -> Result<Config, Failure> {
     if config.servers.is_empty() {
         config.servers.push("http://127.0.0.1:7070".to_owned());
     }
-    if let Some(data) = args.data {
-        config.data_dir = data;
-    }
+    let default = || data_dir::default().join("worker");
+    config.data_dir = args.data.or(config.data_dir).or_else(|| Some(default()));
     if let Some(file) = args.join_token_file {
         config.join_token_file = Some(file);
     }

@@ -13,6 +13,7 @@ mod audit;
 mod cli;
 mod database;
 mod demo;
+mod examples;
 mod failover;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
