@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get,
-    jobs, next, report, run, runs, server, shards, trace, verify, worker,
+    import, jobs, next, report, run, runs, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -69,6 +69,8 @@ pub enum Command {
     Export(verify::Export),
     Next(next::Args),
     Due(due::Args),
+    #[command(subcommand)]
+    Import(import::ImportFrom),
     Report(report::Report),
     #[command(subcommand)]
     Fence(fence::Command),
@@ -139,6 +141,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Audit(args) => audit::run(args).await,
         Command::Export(args) => verify::export(args).await,
         Command::Next(args) => local(|out| next::run(&args, out)),
+        Command::Import(from) => import::run(from).await,
         Command::Due(args) => local(|out| due::run(&args, out)),
         Command::Report(args) => report::say(args).await,
         Command::Fence(command) => Ok(fence::run(command).await?),

@@ -12,6 +12,7 @@ pub mod events;
 pub mod explain;
 pub mod fence;
 pub mod get;
+pub mod import;
 pub mod jobs;
 pub mod next;
 pub mod report;
