@@ -4,7 +4,10 @@
 //! worker's own configuration says.
 //!
 //! # Not here
-//! Cutting the bounds into shards (core).
+//! Cutting the bounds into shards (core); making connections to a server.
+
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use std::path::PathBuf;
 
@@ -30,6 +33,8 @@ pub struct DataSource {
 #[derive(Debug, Clone)]
 enum Kind {
     Sqlite(PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Connect),
 }
 
 impl DataSource {
@@ -40,11 +45,26 @@ impl DataSource {
         }
     }
 
-    /// What sort of source it is: `sqlite`.
+    /// A PostgreSQL server, reached by `connect`, which is called for each plan step. The query runs
+    /// in a read-only transaction; when the step is stopped, its client is dropped.
+    #[cfg(feature = "postgres")]
+    pub fn postgres<F, E>(connect: impl Fn() -> F + Send + Sync + 'static) -> DataSource
+    where
+        F: Future<Output = Result<tokio_postgres::Client, E>> + Send + 'static,
+        E: std::fmt::Display + 'static,
+    {
+        DataSource {
+            kind: Kind::Postgres(postgres::Connect::new(connect)),
+        }
+    }
+
+    /// What sort of source it is: `sqlite`, `postgres`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.kind {
             Kind::Sqlite(_) => "sqlite",
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(_) => "postgres",
         }
     }
 
@@ -58,7 +78,11 @@ impl DataSource {
         context: &Context,
         step: &v1::PlanStep,
     ) -> Result<v1::PlanResult, HandlerError> {
-        let Kind::Sqlite(path) = &self.kind;
+        let path = match &self.kind {
+            Kind::Sqlite(path) => path,
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(connect) => return connect.plan(context, step).await,
+        };
         let db = open(path.clone()).await?;
         let interrupt = db.get_interrupt_handle();
         let step = step.clone();
@@ -90,22 +114,11 @@ async fn open(path: PathBuf) -> Result<Connection, HandlerError> {
 }
 
 fn read(db: &Connection, step: &v1::PlanStep) -> Result<Plan, HandlerError> {
-    let bad = |message: String| HandlerError::fatal_run("bad-plan-query", message);
     let mut statement = db
         .prepare(&step.query)
         .map_err(|error| bad(error.to_string()))?;
     let wanted = step.wanted();
-    let columns = if wanted == v1::PlanWanted::Items {
-        1
-    } else {
-        2
-    };
-    if statement.column_count() != columns {
-        return Err(bad(format!(
-            "the query yields {} columns, not {columns}",
-            statement.column_count()
-        )));
-    }
+    check_columns(wanted, statement.column_count())?;
     let mut rows = statement.query([])?;
     if wanted == v1::PlanWanted::Items {
         return items(&mut rows);
@@ -125,47 +138,82 @@ fn read(db: &Connection, step: &v1::PlanStep) -> Result<Plan, HandlerError> {
         }
     };
     if rows.next()?.is_some() {
-        return Err(bad(
-            "the query yields more than one row; select min(…), max(…)".to_owned(),
-        ));
+        return Err(more_than_one_row());
     }
-    Ok(match wanted {
-        v1::PlanWanted::TimeBounds => Plan::TimeBounds(v1::TimeBounds {
-            min_us: bounds.0,
-            max_us: bounds.1,
-        }),
-        _ => Plan::IntBounds(v1::IntBounds {
-            min: bounds.0,
-            max: bounds.1,
-        }),
-    })
+    Ok(bounds_plan(wanted, bounds))
 }
 
-fn items(rows: &mut rusqlite::Rows<'_>) -> Result<Plan, HandlerError> {
-    let mut items = Vec::new();
-    let mut bytes = 0;
-    while let Some(row) = rows.next()? {
-        let item = match row.get_ref(0)? {
-            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-            ValueRef::Integer(number) => number.to_string(),
-            other => {
-                let message = format!(
-                    "an item must be text or an integer, not {}",
-                    other.data_type()
-                );
-                return Err(HandlerError::fatal_run("bad-plan-query", message));
-            }
-        };
-        bytes += item.len();
-        items.push(item);
-        if items.len() > MAX_ITEMS || bytes > MAX_ITEMS_BYTES {
+fn bad(message: String) -> HandlerError {
+    HandlerError::fatal_run("bad-plan-query", message)
+}
+
+fn more_than_one_row() -> HandlerError {
+    bad("the query yields more than one row; select min(…), max(…)".to_owned())
+}
+
+fn check_columns(wanted: v1::PlanWanted, found: usize) -> Result<(), HandlerError> {
+    let columns = match wanted {
+        v1::PlanWanted::Items => 1,
+        _ => 2,
+    };
+    if found == columns {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "the query yields {found} columns, not {columns}"
+    )))
+}
+
+fn bounds_plan(wanted: v1::PlanWanted, (min, max): (i64, i64)) -> Plan {
+    match wanted {
+        v1::PlanWanted::TimeBounds => Plan::TimeBounds(v1::TimeBounds {
+            min_us: min,
+            max_us: max,
+        }),
+        _ => Plan::IntBounds(v1::IntBounds { min, max }),
+    }
+}
+
+/// Items as they come, within their limits.
+#[derive(Default)]
+struct Collected {
+    items: Vec<String>,
+    bytes: usize,
+}
+
+impl Collected {
+    fn add(&mut self, item: String) -> Result<(), HandlerError> {
+        self.bytes += item.len();
+        self.items.push(item);
+        if self.items.len() > MAX_ITEMS || self.bytes > MAX_ITEMS_BYTES {
             let message = format!("more than {MAX_ITEMS} items or {MAX_ITEMS_BYTES} bytes of them");
             return Err(HandlerError::fatal_run("too-many-items", message));
         }
+        Ok(())
     }
-    Ok(if items.is_empty() {
-        Plan::Nothing(v1::Nothing {})
-    } else {
-        Plan::Items(v1::Items { items })
-    })
+
+    fn plan(self) -> Plan {
+        if self.items.is_empty() {
+            Plan::Nothing(v1::Nothing {})
+        } else {
+            Plan::Items(v1::Items { items: self.items })
+        }
+    }
+}
+
+fn items(rows: &mut rusqlite::Rows<'_>) -> Result<Plan, HandlerError> {
+    let mut collected = Collected::default();
+    while let Some(row) = rows.next()? {
+        collected.add(match row.get_ref(0)? {
+            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            ValueRef::Integer(number) => number.to_string(),
+            other => {
+                let kind = other.data_type();
+                return Err(bad(format!(
+                    "an item must be text or an integer, not {kind}"
+                )));
+            }
+        })?;
+    }
+    Ok(collected.plan())
 }

@@ -99,6 +99,19 @@ impl Default for Options {
     }
 }
 
+/// A connection outside of any store, to the server at `url` as [`PostgresStore::open`] reads it, with
+/// `settings` said at its start (so not through a pooler). It ends with the client.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the address is wrong or nobody answers there.
+pub async fn connect(
+    url: &str,
+    settings: &[(&str, &str)],
+) -> Result<tokio_postgres::Client, Error> {
+    let address = address::Address::parse(url, |name| std::env::var(name).ok())?;
+    connect::single(address, settings).await
+}
+
 /// A store in one PostgreSQL database.
 #[derive(Debug)]
 pub struct PostgresStore {

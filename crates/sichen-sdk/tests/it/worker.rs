@@ -437,22 +437,45 @@ async fn a_probe_decides_about_an_effect_of_unknown_outcome() {
     }
 }
 
+/// The table that plan steps ask.
+const LEDGER: &str = "create table e (id integer, city text); \
+                      insert into e values (3, 'b'), (9, 'a'), (5, 'b')";
+
 #[tokio::test]
 async fn a_plan_step_reads_its_bounds_from_the_named_data_source() {
-    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let dir = tempfile::tempdir().unwrap();
     let ledger = dir.path().join("ledger.db");
     let db = rusqlite::Connection::open(&ledger).unwrap();
-    db.execute_batch(
-        "create table e (id integer, city text); insert into e values (3, 'b'), (9, 'a'), (5, 'b')",
-    )
-    .unwrap();
-    let _run = Run::start(
-        builder(&fake, &dir.path().join("w")).data_source("ledger", DataSource::sqlite(&ledger)),
-    );
+    db.execute_batch(LEDGER).unwrap();
+    plan_steps_are_answered(DataSource::sqlite(&ledger), "sqlite").await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_plan_step_reads_its_bounds_from_postgres() {
+    let Some(server) = crate::pg::start() else {
+        return;
+    };
+    let server = Arc::new(server);
+    let client = server.connect().await;
+    client.batch_execute(LEDGER).await.unwrap();
+    let asked = server.clone();
+    let source = DataSource::postgres(move || {
+        let server = asked.clone();
+        async move { Ok::<_, String>(server.connect().await) }
+    });
+    plan_steps_are_answered(source, "postgres").await;
+    let left = client.query_one("select count(*) from e", &[]).await;
+    assert_eq!(left.unwrap().get::<_, i64>(0), 3, "it only reads");
+}
+
+async fn plan_steps_are_answered(source: DataSource, kind: &str) {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let _run = Run::start(builder(&fake, &dir.path().join("w")).data_source("ledger", source));
     let (mut conn, hello) = fake.welcomed(1).await;
     assert_eq!(
         hello.labels.get("data-source/ledger").map(String::as_str),
-        Some("sqlite")
+        Some(kind)
     );
     use v1::plan_result::Plan;
     for (token, query, wanted, expected) in [

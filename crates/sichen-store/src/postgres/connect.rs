@@ -151,6 +151,29 @@ fn refuses_options(e: &tokio_postgres::Error) -> bool {
     e.code() == Some(&SqlState::PROTOCOL_VIOLATION) && words(e).contains("startup parameter")
 }
 
+/// A connection of its own with `settings`; it ends with its client.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the address is wrong or nobody answers there.
+pub(super) async fn single(mut address: Address, settings: &[(&str, &str)]) -> Result<Client> {
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(n, v)| (*n, (*v).to_owned()))
+        .collect();
+    address = with_settings(&address, &settings);
+    address.config.connect_timeout(Duration::from_secs(5));
+    let dial = Dial {
+        password: address.password.clone(),
+        plain: ConfigConnectImpl {
+            tls: address.tls.connector()?,
+        },
+    };
+    let connected = dial.connect(&address.config).await;
+    // The task ends with the client.
+    let (client, _task) = connected.map_err(|e| Error::Unavailable(words(&e)))?;
+    Ok(client)
+}
+
 fn pool(address: &Address, options: &Options) -> Result<Pool> {
     let mut config = address.config.clone();
     config
