@@ -115,7 +115,8 @@ struct DutyFold {
 struct Rows {
     any: bool,
     decisions: BTreeMap<JobUid, Vec<Decision>>,
-    active: BTreeMap<JobUid, (u32, u32)>,
+    /// Open runs and those of them that wait: as the job's row counts them, and as there are.
+    active: BTreeMap<JobUid, ([u32; 2], [u32; 2])>,
     /// Entities whose rows were given; shards are counted by run instead.
     seen: std::collections::BTreeSet<Entity>,
     shards_of: BTreeMap<RunId, u32>,

@@ -24,7 +24,9 @@ pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
 };
-pub use timing::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, ScheduleSpec, Timing};
+pub use timing::{
+    CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec, Timing,
+};
 
 /// The only `apiVersion`.
 pub const API_VERSION: &str = "sichen/v1";
@@ -100,6 +102,9 @@ pub struct Spec {
     /// What happens when a planned time comes while a run is active.
     #[serde(default)]
     pub overlap: OverlapSpec,
+    /// How many runs of the job may be active before `overlap` says what happens; 1 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_active_runs: Option<u32>,
     /// What happens to planned times that were missed.
     #[serde(default)]
     pub catch_up: CatchUpSpec,

@@ -101,6 +101,9 @@ words! {
         ScheduleAdvanced = "schedule_advanced",
         /// A run was written; data: occasion, revision, total (shards written with it).
         RunCreated = "run_created",
+        /// A run that waited for others of its job has its turn; cause: how the others' task trees are
+        /// known to be gone; data: ready_at, after.
+        RunReleased = "run_released",
         /// The plan step's answer was cut; data: total.
         RunExpanded = "run_expanded",
         /// The first shard was granted.
@@ -109,7 +112,7 @@ words! {
         RunSettled = "run_settled",
         /// An explicit retry reopened the run; data: round, shards.
         RunReopened = "run_reopened",
-        /// A cancel, a deadline or a fatal error stops the run; data: stop.
+        /// A cancel, a deadline or a fatal error stops the run; data: stop, detail.
         StopRequested = "stop_requested",
         /// A shard was leased; data: session, worker.
         AttemptGranted = "attempt_granted",

@@ -70,6 +70,21 @@ impl Rhythm {
     }
 }
 
+/// From TERM to KILL, when a worker is told to stop an attempt.
+pub const STOP_GRACE: SignedDuration = SignedDuration::from_secs(10);
+/// From KILL until the last process of the tree is gone.
+pub const KILL_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// When nothing of an attempt can still be alive that nobody has confirmed dead: its holder begins
+/// to kill it by `over_at`, the end of its session or timeout. A frozen host is the exception; what
+/// it does when it thaws carries an old token.
+#[must_use]
+pub fn dead_by(over_at: Timestamp) -> Timestamp {
+    over_at
+        .checked_add(STOP_GRACE + KILL_MARGIN)
+        .unwrap_or(Timestamp::MAX)
+}
+
 /// Whether a right that lasts until `expires_at` has ended at `now` (the store's clock).
 ///
 /// At the very instant of expiry it has ended: a holder counts less, never more.

@@ -9,8 +9,9 @@ use crate::event::Event;
 use crate::ids::{JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::run::Counters;
-use crate::lifecycle::{RunState, ShardState, StopCause};
+use crate::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use crate::name::{JobName, Name};
+use crate::schedule::Nominal;
 
 /// The number of trigger partitions; a job belongs to one for its whole life.
 pub const PARTITIONS: u8 = 64;
@@ -105,6 +106,8 @@ pub struct Job {
     pub next_due: Option<Timestamp>,
     /// Runs that are not closed.
     pub active_runs: u32,
+    /// Those of them that wait for others of the job; see [`Run::waits`].
+    pub waiting_runs: u32,
     /// When it was created.
     pub created_at: Timestamp,
 }
@@ -126,6 +129,24 @@ pub struct RunTerms {
     pub counts_must_match: bool,
     /// When the whole run must have ended.
     pub deadline: Option<Timestamp>,
+    /// The latest instant of its first grant; exactly at it is in time.
+    pub start_by: Option<Timestamp>,
+}
+
+/// What a run waits for before anything of it may be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// What for.
+    pub what: WaitsFor,
+    /// It may start when fewer than so many runs of its job are open and do not wait.
+    pub most: u32,
+}
+
+/// The `ready_at` of shards whose run waits for others: no clock comes to it.
+#[must_use]
+pub fn parked() -> Timestamp {
+    const YEAR_9999: i64 = 253_370_764_800;
+    Timestamp::from_second(YEAR_9999).unwrap_or(Timestamp::MAX)
 }
 
 /// How a run is shown: `job:2026-08-30T00:00:00+08:00`, `#2` for a rerun, `job:manual:<key>`.
@@ -172,8 +193,16 @@ pub struct Run {
     pub revision: Revision,
     /// The period it stands for.
     pub period: Option<Period>,
+    /// What a planned run stands for in the words of its schedule.
+    pub nominal: Option<Nominal>,
     /// What its attempts need.
     pub terms: RunTerms,
+    /// What it waits for before it may start, if it does.
+    pub waits: Option<Waits>,
+    /// Not to be granted before; later, if it waited for others.
+    pub ready_at: Option<Timestamp>,
+    /// When the task trees of those attempts are surely gone that no worker has confirmed dead.
+    pub dead_by: Option<Timestamp>,
     /// State.
     pub state: RunState,
     /// Raised by each explicit retry, from 1.
@@ -184,6 +213,8 @@ pub struct Run {
     pub counters: Counters,
     /// Why and since when it is being stopped.
     pub stop: Option<(StopCause, Timestamp)>,
+    /// What the stop is due to beyond its cause, such as the run that takes its place.
+    pub stop_detail: String,
     /// Why it has this outcome, if it is closed and that is not plain.
     pub reason: String,
     /// Digest of the request that made it (manual runs).

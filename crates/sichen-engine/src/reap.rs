@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::RunId;
-use sichen_core::lease::{Rhythm, has_expired};
+use sichen_core::lease::{Rhythm, dead_by, has_expired};
 use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
-use sichen_core::model::{DutyKey, Failure};
+use sichen_core::model::{DutyKey, Failure, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
 use sichen_core::timeouts::{Overrun, overrun};
@@ -129,17 +129,16 @@ impl Reaper {
         let overdue = store.list_overdue(pool, TIMEOUT_GRACE, limit).await?;
         let mut reaps = Vec::with_capacity(overdue.len());
         for overdue in overdue {
-            let superseded = match overdue.shard.session {
-                Some(id) => store
-                    .get_session(id)
-                    .await?
-                    .is_some_and(|s| s.ended.is_some()),
-                None => true,
+            let session = match overdue.shard.session {
+                Some(id) => store.get_session(id).await?,
+                None => None,
             };
+            let superseded = session.as_ref().is_none_or(|s| s.ended.is_some());
             if holding && overdue.session_over && !superseded {
                 continue;
             }
-            if let Some(reap) = self.decide(overdue, now).await? {
+            let dead_by = session.and_then(|session| gone_by(&session, now));
+            if let Some(reap) = self.decide(overdue, dead_by, now).await? {
                 reaps.push(reap);
             }
         }
@@ -162,7 +161,12 @@ impl Reaper {
         Ok(reaped)
     }
 
-    async fn decide(&self, overdue: Overdue, now: Timestamp) -> Result<Option<Reap>, Error> {
+    async fn decide(
+        &self,
+        overdue: Overdue,
+        dead_by: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Option<Reap>, Error> {
         let (job, revision) = overdue.job;
         let document = self
             .documents
@@ -207,7 +211,20 @@ impl Reaper {
                 transition,
                 failure,
                 only_if_session_over: overdue.session_over,
+                dead_by,
             }
         }))
+    }
+}
+
+/// When nothing of an attempt that `session` held can still be alive; `None` if that is known
+/// already: who gave its session up, or registered anew, had ended all before.
+fn gone_by(session: &Session, now: Timestamp) -> Option<Timestamp> {
+    match &session.ended {
+        Some((_, cause)) if cause != "expired" => None,
+        Some(_) => Some(dead_by(session.expires_at)),
+        None if has_expired(session.expires_at, now) => Some(dead_by(session.expires_at)),
+        // Its worker lives and did not answer; it is told to kill the tree now.
+        None => Some(dead_by(now)),
     }
 }

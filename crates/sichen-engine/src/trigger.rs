@@ -12,13 +12,14 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::document::{Document, OverlapSpec, Problem, Request, Timing, new_run};
+use sichen_core::document::{Document, Problem, Request, Timing, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId};
-use sichen_core::lifecycle::{RunState, StopCause};
-use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Period};
+use sichen_core::lifecycle::{StopCause, WaitsFor};
+use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, CreateVerdict, Error, Page, RequestVerdict, RunFilter,
+    Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Page, RequestVerdict, RunFilter, Store,
 };
+use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
 
 use crate::blocked::Blocked;
@@ -168,15 +169,14 @@ impl Trigger {
             tracing::error!(job = %job.name, path, "SC4011: this schedule is passed over: {message}");
         }
         let plan = timing.due(job.high_water, now, false);
-        let blocker = match timing.overlap {
-            OverlapSpec::Forbid if job.active_runs > 0 && !plan.runs.is_empty() => {
-                active_run(store, job).await?
-            }
-            OverlapSpec::Forbid | OverlapSpec::Allow => None,
+        let open = if timing.overlap == Overlap::Allow || plan.runs.is_empty() {
+            Vec::new()
+        } else {
+            open_runs(store, job).await?
         };
         let more = plan.more;
         Ok(Some((
-            advance(job, &document, &timing, plan, blocker, now),
+            advance(job, &document, &timing, plan, &open, now),
             more,
         )))
     }
@@ -217,34 +217,37 @@ impl Trigger {
     }
 }
 
-/// A run of the job that is not closed.
-pub(crate) async fn active_run(
-    store: &dyn sichen_core::port::Store,
-    job: &Job,
-) -> Result<Option<RunId>, Error> {
-    for state in [RunState::Running, RunState::Scheduled] {
-        let filter = RunFilter {
-            job: Some(job.uid),
-            state: Some(state),
-        };
-        let runs = store
-            .list_runs(
-                filter,
-                Page {
-                    after: None,
-                    limit: 1,
-                },
-            )
-            .await?;
-        if let Some(run) = runs.first() {
-            return Ok(Some(run.id));
-        }
+/// The job's runs that are open and do not wait for others, oldest first, as many as one decision
+/// looks at.
+pub(crate) async fn open_runs(store: &dyn Store, job: &Job) -> Result<Vec<RunId>, Error> {
+    if job.active_runs == 0 {
+        return Ok(Vec::new());
     }
-    Ok(None)
+    let filter = RunFilter {
+        job: Some(job.uid),
+        open: true,
+        ..RunFilter::default()
+    };
+    let page = Page {
+        after: None,
+        limit: LIMIT,
+    };
+    let runs = store.list_runs(filter, page).await?;
+    let running = runs.iter().filter(|run| run.waits.is_none());
+    Ok(running.map(|run| run.id).rev().collect())
+}
+
+/// What a decision about overlap sees of `job`, of whose open runs `open` do not wait.
+pub(crate) fn active<'a>(job: &Job, open: &'a [RunId]) -> Active<'a, RunId> {
+    Active {
+        runs: open,
+        count: job.active_runs.saturating_sub(job.waiting_runs),
+        queued: job.waiting_runs,
+    }
 }
 
 /// The step that a plan stands for: its runs as far as overlap lets them, and a decision for every
-/// instant that does not run.
+/// instant that does not run. `open` are the job's open runs that do not wait.
 ///
 /// Also what an edit and a pause write to close the instants behind them.
 #[must_use]
@@ -253,14 +256,15 @@ pub fn advance(
     document: &Document,
     timing: &Timing,
     plan: DuePlan,
-    blocker: Option<RunId>,
+    open: &[RunId],
     now: Timestamp,
 ) -> Advance {
     let mut decisions: Vec<Decision> = plan.skips.iter().map(skip_decision).collect();
     let mut runs = Vec::new();
-    let forbid = timing.overlap == OverlapSpec::Forbid;
-    let mut blocked_by = blocker.map(|run| run.to_string());
-    for planned in plan.runs {
+    let policy = timing.overlap.of(Origin::Planned);
+    let instants: Vec<Timestamp> = plan.runs.iter().map(|run| run.planned).collect();
+    let verdicts = judge(policy, timing.most_active, active(job, open), &instants);
+    for (planned, verdict) in plan.runs.iter().zip(verdicts) {
         let single = |reason: &str, reference: String| Decision {
             from: planned.planned,
             to: planned.planned,
@@ -268,20 +272,29 @@ pub fn advance(
             reason: reason.to_owned(),
             reference,
         };
-        if let (true, Some(blocker)) = (forbid, &blocked_by) {
-            decisions.push(single("overlap", blocker.clone()));
-            continue;
-        }
+        let waits = match verdict {
+            Verdict::Skip { blocked_by } => {
+                decisions.push(single("overlap", blocker(&blocked_by)));
+                continue;
+            }
+            Verdict::Run => None,
+            Verdict::Queue { .. } => Some(WaitsFor::Queue),
+            Verdict::Replace { .. } => Some(WaitsFor::Replaced),
+        };
         let occasion = Occasion::Planned {
             at: planned.planned,
             rerun: 0,
         };
-        let key = occasion.key();
-        match new_run(document, request(job, occasion, &planned), now) {
+        match new_run(document, request(job, occasion, planned), now) {
             Ok(mut run) => {
                 run.ready_at = planned.not_before.max(now);
+                run.nominal = Some(timing.nominal(planned));
+                run.terms.start_by = timing.start_by(planned);
+                run.waits = waits.map(|what| Waits {
+                    what,
+                    most: timing.most_active,
+                });
                 runs.push(run);
-                blocked_by = Some(key);
             }
             Err(problem) => {
                 let reference = format!("{}: {}", problem.path, problem.message);
@@ -303,9 +316,17 @@ pub fn advance(
         } else {
             plan.next_wake
         },
-        active_runs: (forbid && !runs.is_empty()).then_some(job.active_runs),
+        counted: (policy != Overlap::Allow && !instants.is_empty()).then(|| Counted::of(job)),
         runs,
         decisions,
+    }
+}
+
+/// What blocked, as decisions name it: a run by its id, another instant by its occasion.
+pub(crate) fn blocker(blocked_by: &Blocker<RunId>) -> String {
+    match blocked_by {
+        Blocker::Run(run) => run.to_string(),
+        Blocker::Planned(at) => Occasion::Planned { at: *at, rerun: 0 }.key(),
     }
 }
 
@@ -314,10 +335,7 @@ fn request(job: &Job, occasion: Occasion, planned: &PlannedRun) -> Request {
         job: job.uid,
         revision: job.revision,
         occasion,
-        period: Some(Period {
-            start: planned.period_start,
-            end: planned.period_end,
-        }),
+        period: Some(planned.period()),
         parameters: serde_json::Map::new(),
         digest: String::new(),
     }

@@ -456,10 +456,11 @@ impl Sim {
     fn create_job(&mut self, n: usize) {
         let period = [15, 20, 30, 45, 60][self.rng.below(5)];
         let count = 1 + self.rng.below(5);
-        let overlap = if self.rng.chance(500) {
-            "allow"
-        } else {
-            "forbid"
+        let overlap = match self.rng.below(5) {
+            0 | 1 => serde_json::json!("allow"),
+            2 => serde_json::json!("forbid"),
+            3 => serde_json::json!("replace"),
+            _ => serde_json::json!({ "queue": { "limit": 3 } }),
         };
         let catch_up = match self.rng.below(4) {
             0 => serde_json::json!("none"),
@@ -558,6 +559,7 @@ impl Sim {
         let filter = RunFilter {
             job: None,
             state: Some(state),
+            ..RunFilter::default()
         };
         let page = Page {
             after: None,

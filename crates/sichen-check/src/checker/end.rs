@@ -30,7 +30,8 @@ impl Checker {
             FinalRow::Run(run) => self.run_row(run),
             FinalRow::Shard(shard) => self.shard_row(shard),
             FinalRow::Job(job) => {
-                self.rows.active.entry(job.uid).or_default().0 = job.active_runs;
+                let counted = [job.active_runs, job.waiting_runs];
+                self.rows.active.entry(job.uid).or_default().0 = counted;
                 let Some(fold) = self.jobs.get(&job.uid) else {
                     let entity = Entity::Job(job.uid);
                     return self.differs(entity, missing(self.options.partial), None);
@@ -121,7 +122,9 @@ impl Checker {
     fn run_row(&mut self, run: &Run) {
         let entity = Entity::Run(run.id);
         if !run.state.is_closed() {
-            self.rows.active.entry(run.job).or_default().1 += 1;
+            let open = &mut self.rows.active.entry(run.job).or_default().1;
+            open[0] += 1;
+            open[1] += u32::from(run.waits.is_some());
         }
         if let Err(broken) = self.claim_occasion(run.job, &run.occasion.key(), run.id) {
             if self.runs.get(&run.id).is_none_or(|f| !f.trail.closed) {
@@ -217,7 +220,11 @@ impl Checker {
         let active = std::mem::take(&mut self.rows.active);
         for (job, (counted, open)) in active {
             if counted != open && self.jobs.contains_key(&job) {
-                let message = format!("its row counts {counted} active runs, {open} are open");
+                let ([active, waiting], [open, wait]) = (counted, open);
+                let message = format!(
+                    "its row counts {active} active runs, {waiting} of them waiting; {open} are open, \
+                     {wait} of them wait"
+                );
                 self.report(
                     Entity::Job(job),
                     Broken(Invariant::I47, message),

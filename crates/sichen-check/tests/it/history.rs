@@ -231,6 +231,7 @@ impl Model {
             high_water,
             next_due: None,
             active_runs: 0,
+            waiting_runs: 0,
             created_at: self.now,
         };
         let data = json!({ "revision": 1, "high_water": high_water.as_microsecond() });
@@ -326,6 +327,7 @@ impl Model {
             parameters: "{}".into(),
             counts_must_match: false,
             deadline: None,
+            start_by: None,
         };
         let run = Run {
             id,
@@ -334,7 +336,11 @@ impl Model {
             occasion,
             revision: Revision(1),
             period: None,
+            nominal: None,
             terms,
+            waits: None,
+            ready_at: None,
+            dead_by: None,
             state: RunState::Scheduled,
             round: 1,
             ver: 1,
@@ -344,6 +350,7 @@ impl Model {
                 ..Counters::default()
             },
             stop: None,
+            stop_detail: String::new(),
             reason: String::new(),
             digest: String::new(),
             created_at: self.now,

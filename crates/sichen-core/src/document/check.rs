@@ -101,6 +101,10 @@ fn check_spec(spec: &Spec, p: &mut Problems) {
     super::retry::check(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);
     p.positive("spec.timeouts.run", spec.timeouts.run);
+    p.positive(
+        "spec.timeouts.activeDeadline",
+        spec.timeouts.active_deadline,
+    );
     p.positive("spec.timeouts.stall", spec.timeouts.stall);
     p.positive(
         "spec.timeouts.activeDeadline",

@@ -10,20 +10,27 @@
 mod read;
 mod spec;
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::check::Problem;
 use super::{Document, Spec};
 use crate::ids::JobUid;
-use crate::model::Period;
+use crate::schedule::overlap::Overlap;
 use crate::schedule::{
-    CatchUp, DueInput, DuePlan, MAX_JITTER, PeriodRule, Schedule, due, hash_of_key,
+    CatchUp, DueInput, DuePlan, MAX_JITTER, Nominal, PeriodRule, PlannedRun, Schedule, due,
+    hash_of_key, overlap, zone_data_version,
 };
 
-pub use spec::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, ScheduleSpec};
+pub use spec::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec};
 
 /// Schedules of one job; a document with more is refused.
 pub const MAX_SCHEDULES: usize = 100;
+
+/// Runs of one job that may wait for their turn.
+pub const MAX_QUEUE: u32 = 1_000;
+/// Runs of one job that may be active at once, unless `overlap: allow` sets no limit.
+pub const MAX_ACTIVE_RUNS: u32 = 1_000;
 
 /// When a job is to run, and what becomes of what was missed.
 #[derive(Clone, Debug)]
@@ -35,7 +42,9 @@ pub struct Timing {
     period: PeriodRule,
     seed: u64,
     /// What happens when an instant comes while a run is active.
-    pub overlap: OverlapSpec,
+    pub overlap: Overlap,
+    /// How many runs may be active before that happens; at least 1.
+    pub most_active: u32,
 }
 
 impl Timing {
@@ -69,17 +78,34 @@ impl Timing {
         !self.schedules.is_empty()
     }
 
-    /// The period of the planned instant `at`; `None` if no schedule names it.
+    /// The run of the planned instant `at`; `None` if no schedule names it.
     #[must_use]
-    pub fn period_of(&self, at: Timestamp) -> Option<Period> {
+    pub fn run_at(&self, at: Timestamp) -> Option<PlannedRun> {
         let before = at.checked_sub(SignedDuration::from_micros(1)).ok()?;
         let mut input = self.input(before, at);
         input.catch_up = CatchUp::All(1);
-        let run = due(&input).runs.into_iter().find(|run| run.planned == at)?;
-        Some(Period {
-            start: run.period_start,
-            end: run.period_end,
-        })
+        due(&input).runs.into_iter().find(|run| run.planned == at)
+    }
+
+    /// What a planned run stands for in the words of its schedule.
+    #[must_use]
+    pub fn nominal(&self, run: &PlannedRun) -> Nominal {
+        let zone = run.schedule.and_then(|at| self.schedules.get(at));
+        let zone = zone.map_or(TimeZone::UTC, |schedule| schedule.zone().clone());
+        Nominal {
+            civil: run.civil,
+            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+            zone_data: zone_data_version().to_owned(),
+            first_day: zone.to_datetime(run.period_start).date(),
+            end_day: zone.to_datetime(run.period_end).date(),
+            covers: run.covers,
+        }
+    }
+
+    /// The latest start of a planned run.
+    #[must_use]
+    pub fn start_by(&self, run: &PlannedRun) -> Option<Timestamp> {
+        overlap::start_by(run.not_before, self.window)
     }
 }
 
@@ -120,7 +146,8 @@ impl Document {
                 PeriodSpec::CivilDay => PeriodRule::CivilDay,
             },
             seed,
-            overlap: spec.overlap,
+            overlap: spec.overlap.policy(),
+            most_active: spec.max_active_runs.unwrap_or(1).max(1),
         };
         (timing, problems)
     }
@@ -133,6 +160,28 @@ pub(super) fn check(spec: &Spec) -> Vec<Problem> {
         let path = path.to_owned();
         problems.push(Problem { path, message });
     };
+    if let OverlapSpec::Queue(queue) = spec.overlap
+        && !(1..=MAX_QUEUE).contains(&queue.limit)
+    {
+        let message = format!("SC1002: {} is outside 1 to {MAX_QUEUE}", queue.limit);
+        add("spec.overlap.queue.limit", message);
+    }
+    match (spec.max_active_runs, spec.overlap) {
+        (Some(n), _) if !(1..=MAX_ACTIVE_RUNS).contains(&n) => {
+            let message = format!("SC1002: {n} is outside 1 to {MAX_ACTIVE_RUNS}");
+            add("spec.maxActiveRuns", message);
+        }
+        (Some(n), OverlapSpec::Allow) => {
+            let message =
+                format!("SC1020: with `overlap: allow` there is no limit, so {n} says nothing");
+            add("spec.maxActiveRuns", message);
+        }
+        (Some(2..), OverlapSpec::Replace) => {
+            let message = "SC1020: `overlap: replace` keeps one run; leave it out".to_owned();
+            add("spec.maxActiveRuns", message);
+        }
+        _ => {}
+    }
     if let CatchUpPolicySpec::All(n) = spec.catch_up.policy
         && !(1..=crate::schedule::MAX_LIMIT).contains(&n)
     {

@@ -133,6 +133,16 @@ words! {
 }
 
 words! {
+    /// What a run waits for that may not start yet.
+    WaitsFor {
+        /// Its place in the queue of its job.
+        Queue = "queue",
+        /// The end of those that it replaces.
+        Replaced = "replaced",
+    }
+}
+
+words! {
     /// Why all of a run is being stopped. Recorded beside the state; the first cause stays.
     StopCause {
         /// A person or program asked.
@@ -286,6 +296,13 @@ const MOVES: &[Move] = &[
         "run_expanded",
         "running",
         "the plan step's answer was cut",
+    ),
+    mv(
+        "run",
+        "scheduled",
+        "run_released",
+        "scheduled",
+        "it waited for others of its job, and its turn has come",
     ),
     mv(
         "run",

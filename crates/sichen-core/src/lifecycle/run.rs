@@ -1,4 +1,4 @@
-//! A run's outcome, folded from its shards'.
+//! A run's outcome, folded from its shards'; when it is late; when its turn has come.
 //!
 //! # Invariant
 //! The outcome is a function of the counters and the stop cause (I27): the same facts give the same
@@ -7,7 +7,10 @@
 //! # Not here
 //! Counting (the store does, in the transaction that ends an attempt).
 
+use jiff::Timestamp;
+
 use super::{RunState, StopCause};
+use crate::model::Run;
 
 /// What the outcome depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,84 @@ pub fn settle(c: &Counters, stop: Option<StopCause>, counts_match: bool) -> Opti
         _ if crate::zoo::is("partial-is-success") => RunState::Succeeded,
         _ => RunState::Partial,
     })
+}
+
+/// The detail of the stop of a run that did not start by its latest start.
+pub const STARTING_DEADLINE: &str = "starting_deadline";
+
+/// Why an open run is to be stopped at `now`, if its time is over: cause and detail.
+///
+/// A run that ends, or starts, at the very deadline is in time. One that could not start in time
+/// has not failed: it is cancelled, and says why.
+#[must_use]
+pub fn late(run: &Run, now: Timestamp) -> Option<(StopCause, &'static str)> {
+    let passed = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| deadline < now);
+    if passed(run.terms.deadline) {
+        Some((StopCause::Deadline, ""))
+    } else if run.state == RunState::Scheduled && passed(run.terms.start_by) {
+        Some((StopCause::Cancel, STARTING_DEADLINE))
+    } else {
+        None
+    }
+}
+
+/// The first limit of an open run that has not passed at `now`.
+#[must_use]
+pub fn next_limit(run: &Run, now: Timestamp) -> Option<Timestamp> {
+    let start_by = run
+        .terms
+        .start_by
+        .filter(|_| run.state == RunState::Scheduled);
+    let limits = run.terms.deadline.into_iter().chain(start_by);
+    limits.filter(|limit| *limit >= now).min()
+}
+
+/// Cause and detail of a stop that was asked for with `cause`: a deadline's is the one that passed.
+#[must_use]
+pub fn stopped_by(run: &Run, cause: StopCause, now: Timestamp) -> (StopCause, &'static str) {
+    match (cause, late(run, now)) {
+        (StopCause::Deadline, Some(late)) => late,
+        (cause, _) => (cause, ""),
+    }
+}
+
+/// What becomes of the run that waits at the head of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It may start, not before this instant.
+    Start(Timestamp),
+    /// It waits on: as many run as may.
+    Wait,
+    /// Its window passed while it waited: it is stopped.
+    TooLate,
+}
+
+/// Judges the run that waits at the head of its job, of which `running` are open and do not wait.
+///
+/// `run.dead_by` is when the task trees of those that closed before it are surely gone.
+#[must_use]
+pub fn turn(run: &Run, running: u32, now: Timestamp) -> Turn {
+    let start = now
+        .max(run.ready_at.unwrap_or(now))
+        .max(run.dead_by.unwrap_or(now));
+    if run.terms.start_by.is_some_and(|latest| start > latest) {
+        Turn::TooLate
+    } else if running < run.waits.map_or(1, |waits| waits.most.max(1)) {
+        Turn::Start(start)
+    } else {
+        Turn::Wait
+    }
+}
+
+/// How it is known that what went before is gone: the workers have confirmed it, or the time is over
+/// after which nothing of it can be alive.
+#[must_use]
+pub fn how_gone(dead_by: Option<Timestamp>) -> &'static str {
+    if dead_by.is_none() {
+        "confirmed"
+    } else {
+        "expired"
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{RunState, ShardState, StopCause};
 use crate::model::{
-    Checkpoint, Decision, Failure, Period, Progress, Run, RunTerms, Shard, WorkerIdentity,
+    Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Shard, Waits,
+    WorkerIdentity,
 };
 use crate::name::{JobName, Name};
+use crate::schedule::Nominal;
 use crate::timeouts::Timeouts;
 use jiff::{SignedDuration, Timestamp};
 
@@ -25,12 +27,19 @@ pub struct NewRun {
     pub revision: Revision,
     /// Period it stands for.
     pub period: Option<Period>,
+    /// What it stands for in the words of its schedule.
+    pub nominal: Option<Nominal>,
     /// What its attempts need.
     pub terms: RunTerms,
     /// Its shards, numbered from 0; or a single [`Descriptor::Plan`], which becomes the plan step.
     pub shards: Vec<Descriptor>,
     /// Not to be granted before.
     pub ready_at: Timestamp,
+    /// If given, nothing of it is granted until its turn has come. One that waits for those it
+    /// replaces has all other open runs of the job stopped in the transaction that writes it.
+    pub waits: Option<Waits>,
+    /// If given, what overlap was judged by; if it differs by now nothing is written.
+    pub counted: Option<Counted>,
     /// Digest of the request (manual runs: the same key with another digest is a conflict).
     pub digest: String,
     /// Grant the only shard at once to this session (born leased), under `fences`' pool term.
@@ -51,6 +60,26 @@ impl NewRun {
     }
 }
 
+/// The open runs of a job, as a decision about overlap has seen them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Runs that are not closed.
+    pub active: u32,
+    /// Those of them that wait for others.
+    pub waiting: u32,
+}
+
+impl Counted {
+    /// Those of `job` as it stands.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        Self {
+            active: job.active_runs,
+            waiting: job.waiting_runs,
+        }
+    }
+}
+
 /// What became of a [`NewRun`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreateVerdict {
@@ -60,7 +89,7 @@ pub enum CreateVerdict {
     Exists(RunId),
     /// The same idempotency key was used with another request.
     OtherRequest(RunId),
-    /// The job is gone, or its revision is another by now: decide anew.
+    /// The job is gone, or its revision or its open runs are others by now: decide anew.
     Conflict,
 }
 
@@ -77,8 +106,8 @@ pub struct Advance {
     pub to: Timestamp,
     /// The next instant to decide, if any.
     pub next_due: Option<Timestamp>,
-    /// If given, the number of active runs it was decided with (overlap).
-    pub active_runs: Option<u32>,
+    /// If given, what overlap was judged by.
+    pub counted: Option<Counted>,
     /// Instants that become runs.
     pub runs: Vec<NewRun>,
     /// Instants that do not.
@@ -90,7 +119,7 @@ pub struct Advance {
 pub enum AdvanceVerdict {
     /// Written; the verdicts of its runs in order.
     Advanced(Vec<CreateVerdict>),
-    /// Revision, mark or number of active runs differ by now: decide anew. Nothing was written.
+    /// Revision, mark or open runs differ by now: decide anew. Nothing was written.
     Conflict,
     /// The caller no longer owns the job's partition. Nothing was written.
     OldTerm,
@@ -340,6 +369,8 @@ pub struct Reap {
     /// Only if its session is over by now (the guard against a beat that came in between); else
     /// only if its timeout has passed (a sign may have come in between).
     pub only_if_session_over: bool,
+    /// When its task tree is surely gone; `None` if its worker has confirmed that.
+    pub dead_by: Option<Timestamp>,
 }
 
 impl Reap {
@@ -406,6 +437,8 @@ pub struct RunFilter {
     pub job: Option<JobUid>,
     /// In this state alone.
     pub state: Option<RunState>,
+    /// Not closed; then `job` must be given and `state` not.
+    pub open: bool,
 }
 
 /// Which events to list; oldest first.

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Dialect;
 use super::due::{CatchUp, DueInput, DuePlan, Reason, due};
-use super::overlap::{Overlap, Verdict, judge};
+use super::overlap::{Active, Overlap, Verdict, judge};
 use super::rule::{Error, Schedule};
 
 /// The fields that matter for time.
@@ -147,11 +147,13 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
     let (action, because) = match planned {
         None => (Action::None, Because::NotDue),
         Some(planned) if job.active.contains(&planned) => (Action::None, Because::AlreadyStarted),
-        Some(planned) => match judge(job.concurrency, &job.active, 0, &[planned]).first() {
-            Some(Verdict::Skip { .. }) => (Action::None, Because::ForbidActive),
-            Some(Verdict::Replace { .. }) => (Action::Replace, Because::Due),
-            _ => (Action::Create, Because::Due),
-        },
+        Some(planned) => {
+            match judge(job.concurrency, 1, Active::all(&job.active, 0), &[planned]).first() {
+                Some(Verdict::Skip { .. }) => (Action::None, Because::ForbidActive),
+                Some(Verdict::Replace { .. }) => (Action::Replace, Because::Due),
+                _ => (Action::Create, Because::Due),
+            }
+        }
     };
     Step {
         action,

@@ -19,6 +19,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::model::Period;
+
 use super::cron::mix;
 use super::rule::Schedule;
 use super::union::Union;
@@ -159,6 +161,17 @@ pub struct PlannedRun {
     pub late: bool,
 }
 
+impl PlannedRun {
+    /// What it stands for, half open.
+    #[must_use]
+    pub fn period(&self) -> Period {
+        Period {
+            start: self.period_start,
+            end: self.period_end,
+        }
+    }
+}
+
 /// A range of instants that do not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skip {
@@ -296,9 +309,13 @@ impl<'a> Decision<'a> {
             _ => None,
         };
         self.run(kept_from.max(later(begin, -1)), beyond);
-        if let (Some(skip), Some(run)) = (coalesced, self.plan.runs.first_mut()) {
-            run.covers += skip.count;
-            run.period_start = self.union.prev_unbounded(skip.from).unwrap_or(skip.from);
+        if let Some(skip) = coalesced {
+            let (schedule, civil) = self.named(skip.from);
+            let (period_start, _) = self.period(skip.from, schedule, civil);
+            if let Some(run) = self.plan.runs.first_mut() {
+                run.covers += skip.count;
+                run.period_start = period_start;
+            }
         }
     }
 
@@ -362,11 +379,7 @@ impl<'a> Decision<'a> {
             });
             return;
         }
-        let schedule = self.union.source(planned);
-        let civil = match schedule {
-            Some(at) => input.schedules[at].nominal(planned),
-            None => self.zone(schedule).to_datetime(planned),
-        };
+        let (schedule, civil) = self.named(planned);
         let (period_start, period_end) = self.period(planned, schedule, civil);
         self.plan.runs.push(PlannedRun {
             planned,
@@ -378,6 +391,16 @@ impl<'a> Decision<'a> {
             schedule,
             late: input.now.duration_since(planned) > input.on_time,
         });
+    }
+
+    /// The schedule that names an instant, and the wall-clock time that it stands for.
+    fn named(&self, planned: Timestamp) -> (Option<usize>, DateTime) {
+        let schedule = self.union.source(planned);
+        let civil = match schedule {
+            Some(at) => self.input.schedules[at].nominal(planned),
+            None => self.zone(schedule).to_datetime(planned),
+        };
+        (schedule, civil)
     }
 
     /// Records the instants strictly between as skipped. False if there were too many for once:

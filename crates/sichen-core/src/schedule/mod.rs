@@ -12,6 +12,7 @@ pub mod calendar;
 pub mod cron;
 pub mod cronjob;
 mod due;
+mod nominal;
 pub mod overlap;
 mod rule;
 mod tally;
@@ -22,6 +23,7 @@ pub use due::{
     CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason,
     Skip, due,
 };
+pub use nominal::Nominal;
 pub use rule::{Error, MAX_PERIOD, Rule, Schedule, zone_by_name};
 
 /// The hash that spreads `H` and jitter: the same for a key on every node and in every release

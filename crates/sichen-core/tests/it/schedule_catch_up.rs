@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::schedule::cron::Dialect;
-use sichen_core::schedule::overlap::{Overlap, Verdict, judge};
+use sichen_core::schedule::overlap::{Active, Overlap, Verdict, judge};
 use sichen_core::schedule::{CatchUp, DueInput, Schedule, due};
 
 const CAUSES: [&str; 7] = [
@@ -92,7 +92,7 @@ fn decide(cause: &str, policy: &str, window: &str, overlap: &str, active: &str) 
     said.extend(
         planned
             .iter()
-            .zip(judge(overlap, active, 0, &planned))
+            .zip(judge(overlap, 1, Active::all(active, 0), &planned))
             .map(|(at, verdict)| {
                 let word = match verdict {
                     Verdict::Run => "run",

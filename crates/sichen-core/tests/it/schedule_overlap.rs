@@ -1,7 +1,7 @@
 //! Claims about overlap.
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::schedule::overlap::{Blocker, Overlap, Verdict, judge, may_leave_queue};
+use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge, start_by};
 
 fn minute(minute: i64) -> Timestamp {
     Timestamp::from_second(1_780_000_000 + 60 * minute).expect("in range")
@@ -10,7 +10,7 @@ fn minute(minute: i64) -> Timestamp {
 fn check(policy: Overlap, active: &[u32], queued: u32, planned: &[i64], expect: &[Verdict<u32>]) {
     let planned: Vec<_> = planned.iter().map(|at| minute(*at)).collect();
     assert_eq!(
-        judge(policy, active, queued, &planned),
+        judge(policy, 1, Active::all(active, queued), &planned),
         expect,
         "{policy:?} {active:?} {queued}"
     );
@@ -90,10 +90,62 @@ fn a_queue_stays_within_its_limit() {
 }
 
 #[test]
-fn the_window_is_judged_again_when_a_run_leaves_the_queue() {
-    // MISS-016
+fn as_many_as_may_run_and_no_more() {
+    let active = |runs| Active::all(runs, 0);
+    let planned = [minute(1), minute(2)];
+    let judged = judge(Overlap::Forbid, 3, active(&[7, 8]), &planned);
+    let blocked_by = Blocker::Run(7);
+    assert_eq!(judged, [Verdict::Run, Verdict::Skip { blocked_by }]);
+    let judged = judge(
+        Overlap::Queue { limit: 1 },
+        2,
+        active(&[]),
+        &[minute(1), minute(2), minute(3)],
+    );
+    let behind = Blocker::Planned(minute(1));
+    assert_eq!(
+        judged,
+        [
+            Verdict::Run,
+            Verdict::Run,
+            Verdict::Queue { behind, place: 1 }
+        ]
+    );
+}
+
+#[test]
+fn a_run_that_waits_counts_against_those_that_may_not_wait() {
+    let blocked_by = Blocker::Planned(minute(1));
+    check(
+        Overlap::Forbid,
+        &[],
+        1,
+        &[1],
+        &[Verdict::Skip { blocked_by }],
+    );
+    check(
+        Overlap::Replace,
+        &[],
+        1,
+        &[1],
+        &[Verdict::Replace { victims: vec![] }],
+    );
+}
+
+#[test]
+fn who_asks_decides_what_holds() {
+    let queue = Overlap::Queue { limit: 3 };
+    for policy in [Overlap::Allow, Overlap::Forbid, Overlap::Replace, queue] {
+        assert_eq!(policy.of(Origin::Planned), policy);
+        assert_eq!(policy.of(Origin::Manual(None)), Overlap::Allow);
+        assert_eq!(policy.of(Origin::Manual(Some(queue))), queue);
+        assert_eq!(policy.of(Origin::Backfill), Overlap::Allow);
+    }
+}
+
+#[test]
+fn the_latest_start_counts_from_the_planned_time_with_jitter() {
     let window = Some(SignedDuration::from_mins(5));
-    assert!(may_leave_queue(minute(0), window, minute(5)));
-    assert!(!may_leave_queue(minute(0), window, minute(6)));
-    assert!(may_leave_queue(minute(0), None, minute(600)));
+    assert_eq!(start_by(minute(1), window), Some(minute(6)));
+    assert_eq!(start_by(minute(0), None), None);
 }

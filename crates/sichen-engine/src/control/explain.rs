@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use sichen_core::ids::{NodeId, RunId, SessionId};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::has_expired;
-use sichen_core::lifecycle::ShardState;
+use sichen_core::lifecycle::{ShardState, WaitsFor};
 use sichen_core::model::{DutyKey, Node, Run, Session, Shard};
-use sichen_core::port::{MAX_PAGE, Page};
+use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 
 use super::{Control, Error};
 
@@ -81,6 +81,8 @@ pub struct Facts {
     pub waiting: Waiting,
     /// Sessions of its pool that are not ended, and how many shards each holds.
     pub sessions: Vec<(Session, u32)>,
+    /// If it waits for others of its job: those that are open and older, newest first.
+    pub ahead: Vec<RunId>,
     /// Who owns the pool, if its owner lives.
     pub owner: Option<NodeId>,
     /// The store's clock.
@@ -114,6 +116,20 @@ impl Control {
                 Some(_) | None => break,
             }
         }
+        let mut ahead = Vec::new();
+        if run.waits.is_some() {
+            let filter = RunFilter {
+                job: Some(run.job),
+                open: true,
+                ..RunFilter::default()
+            };
+            let page = Page {
+                after: Some(run.id),
+                limit: MAX_PAGE,
+            };
+            let older = store.list_runs(filter, page).await?;
+            ahead.extend(older.iter().map(|run| run.id));
+        }
         let sessions = store.list_sessions(Some(run.terms.pool.clone())).await?;
         let (nodes, duties) = store.list_members().await?;
         let pool = DutyKey::Pool(run.terms.pool.clone());
@@ -127,6 +143,7 @@ impl Control {
             run,
             waiting,
             sessions,
+            ahead,
             owner,
             now,
         };
@@ -186,6 +203,25 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
             ),
         );
     }
+    if let Some(waits) = run.waits {
+        let (word, text) = match waits.what {
+            WaitsFor::Queue => (
+                "queued",
+                format!("it waits for its turn behind {}", listed(&facts.ahead)),
+            ),
+            WaitsFor::Replaced => (
+                "replacing",
+                format!(
+                    "it starts when what it replaces is gone: {}",
+                    listed(&facts.ahead)
+                ),
+            ),
+        };
+        let until = run.terms.start_by;
+        let until = until.map_or(String::new(), |at| format!("; it must start by {at}"));
+        say(word, text + &until);
+        return chain;
+    }
     if let (Some(at), later @ 1..) = (waiting.next_ready, waiting.backing_off + waiting.not_yet) {
         let word = if waiting.backing_off > 0 {
             "backoff"
@@ -220,6 +256,17 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
         chain.push(Why { word, text });
     }
     chain
+}
+
+/// The oldest few of the runs that go first.
+fn listed(ahead: &[RunId]) -> String {
+    let first = ahead.iter().rev().take(5).map(|run| format!("run {run}"));
+    let first: Vec<String> = first.collect();
+    match ahead.len().saturating_sub(first.len()) {
+        0 if first.is_empty() => "runs that have ended; its turn is being written".to_owned(),
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }
 
 /// A number and what it counts.

@@ -1,13 +1,13 @@
 //! Jobs: applied, paused, resumed, deleted.
 
-use sichen_core::document::{Document, OverlapSpec, check};
+use sichen_core::document::{Document, check};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::Job;
 use sichen_core::name::JobName;
 use sichen_core::port::{Advance, ApplyJob, ApplyVerdict, Page};
 
 use super::{ATTEMPTS, Control, Error};
-use crate::trigger::{active_run, advance};
+use crate::trigger::{advance, open_runs};
 
 /// What an apply did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,13 +118,8 @@ impl Control {
         let timing = document.timing(job.uid).map_err(Error::Invalid)?;
         let now = store.now().await?;
         let plan = timing.due(job.high_water, now, paused);
-        let blocked = timing.overlap == OverlapSpec::Forbid && job.active_runs > 0;
-        let blocker = if blocked {
-            active_run(store, job).await?
-        } else {
-            None
-        };
-        Ok(advance(job, &document, &timing, plan, blocker, now))
+        let open = open_runs(store, job).await?;
+        Ok(advance(job, &document, &timing, plan, &open, now))
     }
 
     /// Pauses or resumes a job's schedules. What fell into a pause is recorded as skipped.

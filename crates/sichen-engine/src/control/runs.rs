@@ -4,12 +4,15 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sichen_core::document::{Document, Problem, Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId, ShardKey};
-use sichen_core::lifecycle::{RunState, StopCause};
-use sichen_core::model::{Job, Period};
+use sichen_core::lifecycle::{RunState, StopCause, WaitsFor};
+use sichen_core::model::{Job, Period, Waits};
 use sichen_core::name::JobName;
-use sichen_core::port::{CreateVerdict, RequestVerdict};
+use sichen_core::port::{Counted, CreateVerdict, NewRun, RequestVerdict};
+use sichen_core::schedule::Nominal;
+use sichen_core::schedule::overlap::{Origin, Overlap, Verdict, judge};
 
 use super::{ATTEMPTS, Control, Error};
+use crate::trigger::{active, blocker, open_runs};
 
 /// The longest idempotency key, in bytes.
 const MAX_KEY: usize = 128;
@@ -25,6 +28,8 @@ pub struct StartRun {
     pub parameters: Map<String, Value>,
     /// Its period, if it is not that of the schedule.
     pub period: Option<Period>,
+    /// What happens if others of the job are active; `None`: it starts beside them.
+    pub overlap: Option<Overlap>,
     /// Digest of the request, so that the same key with another body is seen.
     pub digest: String,
 }
@@ -57,24 +62,34 @@ impl Control {
     /// request; [`Error::Contended`]; the store's.
     pub async fn start_run(&self, actor: &str, wanted: StartRun) -> Result<Started, Error> {
         let occasion = occasion(&wanted.which)?;
-        for _ in 0..ATTEMPTS {
+        // Where open runs are counted, each of many callers at once makes the others count anew.
+        let attempts = if wanted.overlap.is_some() {
+            10 * ATTEMPTS
+        } else {
+            ATTEMPTS
+        };
+        for _ in 0..attempts {
             let job = self.job(&wanted.job).await?;
             let store = &*self.context.store;
             let document = self.documents.get(store, job.uid, job.revision).await?;
             let now = store.now().await?;
-            let mut period = wanted.period;
-            if let Which::Planned(at) = wanted.which {
-                period = planned(&job, &document, at, now, period)?;
-            }
+            let planned = match wanted.which {
+                Which::Planned(at) => planned(&job, &document, at, now)?,
+                Which::Manual(_) => None,
+            };
+            let (period, nominal) = planned.unzip();
             let request = Request {
                 job: job.uid,
                 revision: job.revision,
                 occasion: occasion.clone(),
-                period,
+                period: wanted.period.or(period),
                 parameters: wanted.parameters.clone(),
                 digest: wanted.digest.clone(),
             };
-            let run = new_run(&document, request, now).map_err(|p| Error::Invalid(vec![p]))?;
+            let mut run = new_run(&document, request, now).map_err(|p| Error::Invalid(vec![p]))?;
+            run.nominal = nominal;
+            self.judge_overlap(&job, &document, &wanted, &mut run)
+                .await?;
             let limited = run.terms.deadline.is_some();
             let op = self.context.op(actor);
             let verdicts = store.create_runs(op, Vec::new(), vec![run]).await?;
@@ -103,6 +118,50 @@ impl Control {
             }
         }
         Err(Error::Contended(format!("job {}", wanted.job)))
+    }
+
+    /// Makes `run` wait if the policy that its caller named wants that.
+    async fn judge_overlap(
+        &self,
+        job: &Job,
+        document: &Document,
+        wanted: &StartRun,
+        run: &mut NewRun,
+    ) -> Result<(), Error> {
+        let spec = &document.spec;
+        let policy = spec.overlap.policy().of(Origin::Manual(wanted.overlap));
+        if policy == Overlap::Allow {
+            return Ok(());
+        }
+        let store = &*self.context.store;
+        if store
+            .find_run(job.uid, run.occasion.clone())
+            .await?
+            .is_some()
+        {
+            // The answer is that run, whatever is active beside it.
+            return Ok(());
+        }
+        let most = spec.max_active_runs.unwrap_or(1);
+        let open = open_runs(store, job).await?;
+        let verdicts = judge(policy, most, active(job, &open), &[run.ready_at]);
+        run.counted = Some(Counted::of(job));
+        let what = match verdicts.into_iter().next() {
+            Some(Verdict::Skip { blocked_by }) => {
+                let waiting = job.waiting_runs;
+                return Err(Error::Refused(format!(
+                    "SC5016: run {} of job {} is active ({waiting} more wait); ask again when it has \
+                     ended, or let it wait with the overlap `queue`",
+                    blocker(&blocked_by),
+                    job.name
+                )));
+            }
+            Some(Verdict::Queue { .. }) => WaitsFor::Queue,
+            Some(Verdict::Replace { .. }) => WaitsFor::Replaced,
+            Some(Verdict::Run) | None => return Ok(()),
+        };
+        run.waits = Some(Waits { what, most });
+        Ok(())
     }
 
     /// The run of an occasion.
@@ -194,14 +253,13 @@ fn answer(
     }
 }
 
-/// The period of a planned instant that somebody asks for.
+/// What a planned instant that somebody asks for stands for.
 fn planned(
     job: &Job,
     document: &Document,
     at: Timestamp,
     now: Timestamp,
-    given: Option<Period>,
-) -> Result<Option<Period>, Error> {
+) -> Result<Option<(Period, Nominal)>, Error> {
     if at > now {
         return Err(Error::Refused(format!(
             "SC5010: {at} has not come yet; its run will be written at that instant"
@@ -219,8 +277,8 @@ fn planned(
             "SC5015: {at} is not decided yet; wait until {until}, or give a key instead"
         )));
     }
-    let period = timing.period_of(at);
-    if period.is_none() && timing.has_schedules() {
+    let run = timing.run_at(at);
+    if run.is_none() && timing.has_schedules() {
         let next = timing.next(at);
         let next = next.map_or(String::new(), |next| {
             format!(" (the next one after it is {next})")
@@ -231,7 +289,7 @@ fn planned(
             job.name
         )));
     }
-    Ok(given.or(period))
+    Ok(run.map(|run| (run.period(), timing.nominal(&run))))
 }
 
 fn occasion(which: &Which) -> Result<Occasion, Error> {

@@ -198,6 +198,7 @@ fn short_runs_spread_evenly_over_equal_workers() {
 
 fn wanted(key: &str, digest: &str) -> StartRun {
     StartRun {
+        overlap: None,
         job: JobName::new("default", "j").unwrap(),
         which: Which::Manual(key.to_owned()),
         parameters: Map::new(),

@@ -10,6 +10,7 @@ mod cases;
 mod explain;
 mod fixture;
 mod flow;
+mod overlap;
 mod players;
 mod retry;
 mod sharding;

@@ -164,7 +164,7 @@ fn advance(c: &Cluster, fence: &Fence, job: sichen_core::ids::JobUid) -> bool {
         from: row.high_water,
         to: c.now(),
         next_due: None,
-        active_runs: None,
+        counted: None,
         runs: vec![],
         decisions: vec![],
     };
@@ -202,6 +202,7 @@ fn grant(c: &Cluster, fence: &Fence, run: RunId, session: SessionId) -> bool {
 fn reap(c: &Cluster, fence: &Fence, run: RunId) -> bool {
     let key = ShardKey::new(run, 0);
     let reap = Reap {
+        dead_by: None,
         key,
         token: c.shard(key).token,
         transition: Transition::SUCCESS,

@@ -10,6 +10,7 @@ use sichen_core::document::Document;
 use sichen_core::event;
 use sichen_core::layout::Descriptor;
 use sichen_core::model;
+use sichen_core::schedule::Nominal;
 use sichen_core::trace::TraceId;
 use sichen_engine::control::Attempt;
 
@@ -57,6 +58,7 @@ pub(super) fn job(job: &model::Job, whole: bool) -> wire::Job {
         next_at: job.next_due.map(|next| at(next, &zone)),
         time_zone,
         active_runs: job.active_runs,
+        waiting_runs: job.waiting_runs,
         created_at: job.created_at.to_string(),
         document: whole.then(|| json(&job.document)),
     }
@@ -90,6 +92,8 @@ pub(super) fn run(
         revision: run.revision.0,
         planned_at: run.occasion.planned_at().map(|planned| at(planned, &zone)),
         period: run.period.map(|p| period(p, &zone)),
+        nominal: run.nominal.as_ref().map(nominal),
+        waits: run.waits.map(|waits| waits.what.word().to_owned()),
         state: run.state.word().to_owned(),
         reason: run.reason.clone(),
         round: run.round,
@@ -108,12 +112,25 @@ pub(super) fn run(
         progress: progress.map(self::progress),
         stop: run.stop.map(|(cause, at)| wire::Stop {
             cause: cause.word().to_owned(),
+            detail: run.stop_detail.clone(),
             at: at.to_string(),
         }),
         deadline: run.terms.deadline.map(|t| t.to_string()),
+        start_by: run.terms.start_by.map(|t| t.to_string()),
         created_at: run.created_at.to_string(),
         started_at: run.started_at.map(|t| t.to_string()),
         ended_at: run.ended_at.map(|t| t.to_string()),
+    }
+}
+
+fn nominal(nominal: &Nominal) -> wire::Nominal {
+    wire::Nominal {
+        civil: nominal.civil.to_string(),
+        zone: nominal.zone.clone(),
+        zone_data: nominal.zone_data.clone(),
+        first_day: nominal.first_day.to_string(),
+        end_day: nominal.end_day.to_string(),
+        covers: nominal.covers,
     }
 }
 

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use sichen_core::document::OverlapSpec;
 use sichen_core::ids::{RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Period, Run};
@@ -53,6 +54,7 @@ pub(super) async fn start(
         digest: digest(&body.parameters, period),
         parameters: body.parameters,
         period,
+        overlap: body.overlap.map(OverlapSpec::policy),
     };
     let started = api.0.control.start_run(ACTOR, wanted).await?;
     api.0.engine.wake.dispatch();
@@ -216,7 +218,14 @@ pub(super) async fn list(
     let page = paging.page(|text| text.parse().ok().map(RunId))?;
     let runs = api
         .store()
-        .list_runs(RunFilter { job, state }, page)
+        .list_runs(
+            RunFilter {
+                job,
+                state,
+                ..RunFilter::default()
+            },
+            page,
+        )
         .await?;
     let next = request::next(&runs, page.limit, |run: &Run| run.id.to_string());
     let mut items = Vec::with_capacity(runs.len());

@@ -13,6 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sichen_core::document::OverlapSpec;
 use utoipa::ToSchema;
 
 /// The media type of a [`Problem`].
@@ -132,6 +133,8 @@ pub struct Job {
     pub next_at: Option<String>,
     /// Runs that are not closed.
     pub active_runs: u32,
+    /// Those of them that wait for others of the job.
+    pub waiting_runs: u32,
     /// When it was created.
     pub created_at: String,
     /// The document in force. Left out of lists.
@@ -213,6 +216,11 @@ pub struct StartRun {
     /// The period that the run stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
+    /// What happens if as many runs of the job are active as may be; it starts beside them if left
+    /// out. As in a document: `forbid` (refused, 409), `replace`, `queue: {limit}`, `allow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub overlap: Option<OverlapSpec>,
 }
 
 /// A planned period, half open.
@@ -260,6 +268,13 @@ pub struct Run {
     /// The period that it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
+    /// What it stands for in the words of its schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nominal: Option<Nominal>,
+    /// What it waits for before it may start: `queue` (its place) or `replaced` (the end of those
+    /// that it replaces).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// `scheduled`, `running`, `succeeded`, `partial`, `failed` or `cancelled`.
     pub state: String,
     /// Why it has this outcome, if it is closed and that is not plain.
@@ -288,6 +303,9 @@ pub struct Run {
     /// When the whole run must have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// The latest instant of its first grant; later than that it is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_by: Option<String>,
     /// When it was written.
     pub created_at: String,
     /// When its first shard was granted.
@@ -296,6 +314,23 @@ pub struct Run {
     /// When it was settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
+}
+
+/// What a planned run stands for in the words of its schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Nominal {
+    /// The wall-clock time that the schedule names.
+    pub civil: String,
+    /// The schedule's zone.
+    pub zone: String,
+    /// Version of the zone data that it was planned with.
+    pub zone_data: String,
+    /// The first civil day of its period.
+    pub first_day: String,
+    /// The civil day with which its period ends.
+    pub end_day: String,
+    /// How many planned instants it stands for.
+    pub covers: u64,
 }
 
 /// How many shards of a run are in which state.
@@ -318,6 +353,9 @@ pub struct ShardCounts {
 pub struct Stop {
     /// `cancel`, `deadline` or `fatal`.
     pub cause: String,
+    /// What it is due to beyond that, such as the run that takes its place; empty if nothing.
+    #[serde(default)]
+    pub detail: String,
     /// Since when.
     pub at: String,
 }

@@ -127,8 +127,8 @@ impl Sim {
             let plan = timing.due(job.high_water, now, false);
             let more = plan.more;
             let mut closing =
-                sichen_engine::trigger::advance(&job, &document, &timing, plan, None, now);
-            closing.active_runs = None;
+                sichen_engine::trigger::advance(&job, &document, &timing, plan, &[], now);
+            closing.counted = None;
             if !more {
                 closing.to = now.max(closing.to);
             }

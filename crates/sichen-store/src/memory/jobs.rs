@@ -6,7 +6,7 @@ use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
 };
 use sichen_core::zoo;
 
@@ -70,6 +70,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         high_water: a.high_water,
         next_due: a.next_due,
         active_runs: 0,
+        waiting_runs: 0,
         created_at: tx.now,
     };
     let data = serde_json::json!({
@@ -218,7 +219,7 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
     let holds = job.revision == item.revision
         && job.high_water == item.from
         && item.to >= item.from
-        && item.active_runs.is_none_or(|n| n == job.active_runs);
+        && item.counted.is_none_or(|seen| seen == Counted::of(job));
     if !holds {
         return None;
     }

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey};
+use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
 use sichen_core::model::{DutyKey, Run};
 use sichen_core::name::Name;
@@ -138,7 +139,7 @@ fn check(tx: &Tx<'_>, fence: &Fence, grant: &Grant) -> Result<(), GrantRefused> 
     let shard = &row.shard;
     let ready =
         shard.state.is_grantable() && shard.ready_at <= tx.now && shard.token == grant.token;
-    if !ready || run.stop.is_some() || run.state.is_closed() {
+    if !ready || run.stop.is_some() || run.state.is_closed() || late(run, tx.now).is_some() {
         return Err(GrantRefused::NotReady);
     }
     can_hold(state, tx.now, grant.session, &run.terms.pool)?;
@@ -276,6 +277,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<Reap
             progress: None,
             failure: Some(reap.failure),
             raise_token: !zoo::is("reap-keeps-token"),
+            dead_by: reap.dead_by,
             expand: None,
         };
         verdicts.push(ReapVerdict::Reaped(shards::end_attempt(

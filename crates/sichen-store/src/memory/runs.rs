@@ -4,13 +4,16 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::run::{Counters, settle};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::run::{
+    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settle, stopped_by, turn,
+};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Checkpoint, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of,
+    Checkpoint, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, parked, partition_of,
 };
 use sichen_core::port::{
-    CreateVerdict, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
+    Counted, CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
+    RunFilter,
 };
 use sichen_core::zoo;
 
@@ -39,7 +42,8 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     let Some(job) = tx.state.jobs.get(&new.job).filter(|row| !row.deleted) else {
         return CreateVerdict::Conflict;
     };
-    if job.job.revision != new.revision {
+    let counted = new.counted.is_none_or(|seen| seen == Counted::of(&job.job));
+    if job.job.revision != new.revision || !counted {
         return CreateVerdict::Conflict;
     }
     let job_name = job.job.name.clone();
@@ -47,6 +51,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
     let holder = new.born_leased.filter(|session| {
         count == 1
+            && new.waits.is_none()
             && fences
                 .iter()
                 .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))
@@ -56,6 +61,14 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         (0, _) => RunState::Succeeded,
         (_, Some(_)) => RunState::Running,
         (_, None) => RunState::Scheduled,
+    };
+    // What has no input is over at once and waits for nobody.
+    let waits = new.waits.filter(|_| !state.is_closed());
+    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let replaced = if replaces {
+        open(tx.state, new.job)
+    } else {
+        Vec::new()
     };
     let id = RunId(tx.state.next_id());
     let total = if plan { 0 } else { count };
@@ -67,10 +80,14 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         occasion: new.occasion,
         revision: new.revision,
         period: new.period,
+        nominal: new.nominal,
         terms: RunTerms {
             deadline,
             ..new.terms
         },
+        waits,
+        ready_at: Some(new.ready_at),
+        dead_by: None,
         state,
         round: 1,
         ver: 1,
@@ -80,6 +97,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
             ..Counters::default()
         },
         stop: None,
+        stop_detail: String::new(),
         reason: String::new(),
         digest: new.digest,
         created_at: tx.now,
@@ -88,20 +106,36 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     };
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": key.1, "revision": new.revision.0,
-        "total": total, "plan": plan,
+        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
     });
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
     };
     tx.event(Entity::Run(id), 1, happened);
+    let detail = format!("replaced by {}", key.1);
     tx.state.occasions.insert(key, id);
     tx.state.runs.insert(id, run);
     if !state.is_closed() {
         count_active(tx.state, new.job, 1);
     }
+    if waits.is_some() {
+        count_waiting(tx.state, new.job, 1);
+    }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    insert_shards(tx, id, first, new.shards, new.ready_at);
+    let ready_at = if waits.is_some() {
+        parked()
+    } else {
+        new.ready_at
+    };
+    insert_shards(tx, id, first, new.shards, ready_at);
+    for old in replaced {
+        stop(tx, old, StopCause::Cancel, &detail);
+    }
+    if replaces {
+        // There may have been none, or none that ran.
+        release(tx, new.job, None);
+    }
     let granted = holder.map(|session| {
         let key = ShardKey::new(id, first);
         let grant_seq = leases::hand_over(tx, key, session, new.timeouts, true);
@@ -153,6 +187,80 @@ pub(super) fn insert_shards(
     }
 }
 
+/// The open runs of a job, oldest first, as many as one run replaces.
+fn open(state: &State, job: JobUid) -> Vec<RunId> {
+    let open = state.runs.values().filter(|run| run.job == job);
+    let open = open.filter(|run| !run.state.is_closed());
+    open.map(|run| run.id).take(MAX_BATCH).collect()
+}
+
+fn count_waiting(state: &mut State, job: JobUid, by: i32) {
+    if let Some(row) = state.jobs.get_mut(&job) {
+        row.job.waiting_runs = row.job.waiting_runs.saturating_add_signed(by);
+    }
+}
+
+/// A run that closed, and when the last of its task trees is surely gone, if nobody confirmed it.
+type Closed = (RunId, Option<Timestamp>);
+
+/// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
+fn release(tx: &mut Tx<'_>, job: JobUid, closed: Option<Closed>) {
+    loop {
+        let Some(row) = tx.state.jobs.get(&job) else {
+            return;
+        };
+        if row.job.waiting_runs == 0 {
+            return;
+        }
+        let running = row.job.active_runs.saturating_sub(row.job.waiting_runs);
+        let now = tx.now;
+        let mut waiting = tx.state.runs.values_mut().filter(|run| run.job == job);
+        let Some(run) = waiting.find(|run| run.waits.is_some() && !run.state.is_closed()) else {
+            return;
+        };
+        run.dead_by = run.dead_by.max(closed.and_then(|(_, dead_by)| dead_by));
+        let id = run.id;
+        match turn(run, running, now) {
+            Turn::Wait => return,
+            // Closing it looks for the next one in its place.
+            Turn::TooLate => {
+                stop(tx, id, StopCause::Cancel, STARTING_DEADLINE);
+                return;
+            }
+            Turn::Start(at) => start(tx, id, at, closed),
+        }
+    }
+}
+
+/// A waiting run may start from `ready_at` on.
+fn start(tx: &mut Tx<'_>, id: RunId, ready_at: Timestamp, closed: Option<Closed>) {
+    let keys: Vec<ShardKey> = tx.state.shards_of(id).map(|row| row.shard.key).collect();
+    for key in keys {
+        if let Some(row) = tx.state.shards.get_mut(&key) {
+            row.shard.ready_at = ready_at;
+        }
+    }
+    let Some(run) = tx.state.runs.get_mut(&id) else {
+        return;
+    };
+    let cause = how_gone(run.dead_by);
+    run.waits = None;
+    run.dead_by = None;
+    run.ready_at = Some(ready_at);
+    run.ver += 1;
+    let (ver, state, job) = (run.ver, run.state.word(), run.job);
+    count_waiting(tx.state, job, -1);
+    let data = serde_json::json!({
+        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
+    });
+    let happened = Happened {
+        cause,
+        data,
+        ..Happened::new(Kind::RunReleased, state, state)
+    };
+    tx.event(Entity::Run(id), ver, happened);
+}
+
 fn count_active(state: &mut State, job: JobUid, by: i32) {
     if let Some(row) = state.jobs.get_mut(&job) {
         row.job.active_runs = row.job.active_runs.saturating_add_signed(by);
@@ -191,6 +299,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     let stop = run.stop.map(|(cause, _)| cause);
     let outcome = settle(&run.counters, stop, counts_match)?;
     let reason = match (outcome, stop) {
+        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
         (RunState::Failed, Some(cause)) => cause.word().to_owned(),
         (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
             format!(
@@ -209,8 +318,12 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     run.ended_at = Some(now);
     run.ver += 1;
     let (ver, job, c) = (run.ver, run.job, run.counters);
+    let (waited, dead_by) = (run.waits.take().is_some(), run.dead_by);
     if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
         count_active(tx.state, job, -1);
+    }
+    if waited {
+        count_waiting(tx.state, job, -1);
     }
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -223,6 +336,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
         ..Happened::new(Kind::RunSettled, from.word(), outcome.word())
     };
     tx.event(Entity::Run(id), ver, happened);
+    release(tx, job, Some((id, dead_by)));
     Some(outcome)
 }
 
@@ -235,6 +349,7 @@ pub(super) fn list(state: &State, filter: &RunFilter, page: &Page<RunId>) -> Vec
         .map(|(_, run)| run)
         .filter(|run| filter.job.is_none_or(|job| run.job == job))
         .filter(|run| filter.state.is_none_or(|state| run.state == state))
+        .filter(|run| !filter.open || !run.state.is_closed())
         .take(capped(page))
         .cloned()
         .collect()
@@ -263,18 +378,20 @@ pub(super) fn request_stop(
     if run.stop.is_some() {
         return RequestVerdict::Already;
     }
-    RequestVerdict::Done(stop(tx, id, cause))
+    let (cause, detail) = stopped_by(run, cause, tx.now);
+    RequestVerdict::Done(stop(tx, id, cause, detail))
 }
 
 /// Records the stop, cancels what waits, settles if that was all.
-pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause) -> Option<RunState> {
+pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) -> Option<RunState> {
     let now = tx.now;
     let run = tx.state.runs.get_mut(&id)?;
     if run.stop.is_none() {
         run.stop = Some((cause, now));
+        run.stop_detail = detail.to_owned();
         run.ver += 1;
         let (ver, state) = (run.ver, run.state.word());
-        let data = serde_json::json!({ "stop": cause.word() });
+        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
         let happened = Happened {
             cause: cause.word(),
             data,
@@ -355,7 +472,9 @@ pub(super) fn reopen(
     run.round += 1;
     run.ver += 1;
     run.stop = None;
+    run.stop_detail = String::new();
     run.terms.deadline = None;
+    run.terms.start_by = None;
     run.ended_at = None;
     run.reason = String::new();
     let (ver, round, job) = (run.ver, run.round, run.job);
@@ -407,23 +526,19 @@ pub(super) fn list_late(
 ) -> LateRuns {
     debug_assert!(partitions.iter().all(|p| *p < PARTITIONS));
     let open = |run: &&Run| !run.state.is_closed() && run.stop.is_none();
-    let limited = state.runs.values().filter(open).filter_map(|run| {
-        let partition = partition_of(run.job);
-        let deadline = run
-            .terms
-            .deadline
-            .filter(|_| partitions.contains(&partition));
-        Some((deadline?, run.id, partition))
-    });
-    // A run that ends at the very deadline is in time.
-    let (late, in_time): (Vec<_>, Vec<_>) = limited.partition(|(deadline, ..)| *deadline < now);
+    let mine = |run: &&Run| partitions.contains(&partition_of(run.job));
+    let open: Vec<&Run> = state
+        .runs
+        .values()
+        .filter(|run| open(run) && mine(run))
+        .collect();
+    let over = open.iter().filter(|run| late(run, now).is_some());
     LateRuns {
-        late: late
-            .into_iter()
-            .map(|(_, run, partition)| (run, partition))
+        late: over
+            .map(|run| (run.id, partition_of(run.job)))
             .take(limit)
             .collect(),
-        next: in_time.into_iter().map(|(deadline, ..)| deadline).min(),
+        next: open.iter().filter_map(|run| next_limit(run, now)).min(),
     }
 }
 

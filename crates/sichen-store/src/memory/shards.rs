@@ -1,5 +1,6 @@
 //! What holders report about their shards: ends and checkpoints.
 
+use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -41,6 +42,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
         progress: f.progress,
         failure: f.failure,
         raise_token: false,
+        dead_by: None,
         expand: f.expand,
     };
     FinishVerdict::Accepted(end_attempt(tx, f.key, ended))
@@ -68,13 +70,17 @@ pub(super) struct Ended {
     pub progress: Option<Progress>,
     pub failure: Option<Failure>,
     pub raise_token: bool,
+    /// When its task tree is surely gone; `None` if its worker has confirmed that.
+    pub dead_by: Option<Timestamp>,
     pub expand: Option<Vec<Descriptor>>,
 }
 
 /// Ends the running attempt of `key`; returns the run's outcome if that settled it.
 pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Option<RunState> {
     let now = tx.now;
-    let stop = tx.state.runs.get(&key.run)?.stop.map(|(cause, _)| cause);
+    let run = tx.state.runs.get_mut(&key.run)?;
+    run.dead_by = run.dead_by.max(ended.dead_by);
+    let stop = run.stop.map(|(cause, _)| cause);
     let transition = ended.transition.under_stop(stop);
     let to = transition.to;
     let row = tx.state.shards.get_mut(&key)?;
@@ -126,7 +132,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
         expand(tx, key, descriptors);
     }
     if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause);
+        return runs::stop(tx, key.run, cause, "");
     }
     runs::settle_if_complete(tx, key.run)
 }

@@ -53,7 +53,7 @@ impl Batched {
 pub(super) struct Gathered {
     rows: BTreeMap<Batched, Vec<Vec<Param>>>,
     runs: BTreeMap<i64, [i64; 4]>,
-    active: BTreeMap<Uuid, i64>,
+    active: BTreeMap<Uuid, [i64; 2]>,
     grants: BTreeMap<i64, i64>,
 }
 
@@ -69,8 +69,11 @@ impl Gathered {
         }
     }
 
-    pub fn count_active(&mut self, job: Uuid, by: i64) {
-        *self.active.entry(job).or_default() += by;
+    pub fn count_active(&mut self, job: Uuid, by: [i64; 2]) {
+        let sums = self.active.entry(job).or_default();
+        for (sum, by) in sums.iter_mut().zip(by) {
+            *sum += by;
+        }
     }
 
     pub fn count_grant(&mut self, session: i64) {
@@ -83,7 +86,7 @@ impl Gathered {
             self.add(Batched::CountRun, (run, by[0], by[1], by[2], by[3]));
         }
         for (job, by) in std::mem::take(&mut self.active) {
-            self.add(Batched::CountActiveRuns, (job, by));
+            self.add(Batched::CountActiveRuns, (job, by[0], by[1]));
         }
         for (session, by) in std::mem::take(&mut self.grants) {
             self.add(Batched::CountGrant, (session, by));

@@ -6,7 +6,7 @@ use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
 };
 
 use super::row::{at, int, opt_at};
@@ -223,7 +223,7 @@ async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>
     let holds = job.revision == item.revision
         && job.high_water.as_microsecond() == item.from.as_microsecond()
         && item.to >= item.from
-        && item.active_runs.is_none_or(|n| n == job.active_runs);
+        && item.counted.is_none_or(|seen| seen == Counted::of(&job));
     if !holds {
         return Ok(None);
     }

@@ -194,14 +194,18 @@ impl Tx {
         self.kept(|kept| kept.shards.retain(|key, _| key.run != run));
     }
 
-    /// A run of the job opened or closed.
-    pub fn count_active(&self, job: JobUid, by: i32) {
-        self.gathered(|gathered| gathered.count_active(job.0, i64::from(by)));
+    /// So many more runs of the job are open, and so many more of them wait for others.
+    pub fn count_active(&self, job: JobUid, by: i32, waiting: i32) {
+        self.gathered(|gathered| {
+            gathered.count_active(job.0, [i64::from(by), i64::from(waiting)]);
+        });
         self.kept(|kept| {
             if let Some(row) = kept.jobs.get_mut(&job) {
-                let runs = row.job.active_runs.checked_add_signed(by);
                 // The database will refuse to go below none.
+                let runs = row.job.active_runs.checked_add_signed(by);
                 row.job.active_runs = runs.unwrap_or(0);
+                let runs = row.job.waiting_runs.checked_add_signed(waiting);
+                row.job.waiting_runs = runs.unwrap_or(0);
             }
         });
     }

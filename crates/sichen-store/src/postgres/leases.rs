@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
 use sichen_core::model::{DutyKey, Run, Session};
 use sichen_core::name::Name;
@@ -153,7 +154,7 @@ async fn check(
     let shard = &row.shard;
     let ready =
         shard.state.is_grantable() && shard.ready_at <= tx.now && shard.token == grant.token;
-    if !ready || run.stop.is_some() || run.state.is_closed() {
+    if !ready || run.stop.is_some() || run.state.is_closed() || late(&run, tx.now).is_some() {
         return Ok(Err(GrantRefused::NotReady));
     }
     let full = tx.running(run.id).await? >= run.terms.parallelism;
@@ -328,6 +329,7 @@ pub(super) async fn reap(tx: &mut Tx, fence: &Fence, reaps: Vec<Reap>) -> Result
             progress: None,
             failure: Some(reap.failure),
             raise_token: true,
+            dead_by: reap.dead_by,
             expand: None,
         };
         verdicts.push(ReapVerdict::Reaped(

@@ -5,17 +5,20 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::run::settle;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, partition_of};
+use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
+use sichen_core::model::{
+    Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, parked, partition_of,
+};
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
+    Counted, CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page,
+    RequestVerdict, RunFilter,
 };
 
 use super::batch::Batched;
 use super::jobs::array;
 use super::param::{Params, params};
-use super::row::{ShardRow, at, int, not_before, opt_at};
+use super::row::{JobRow, ShardRow, at, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
 
@@ -47,10 +50,13 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         Some(row) if !row.deleted && row.job.revision == new.revision => row.job,
         _ => return Ok(CreateVerdict::Conflict),
     };
+    if new.counted.is_some_and(|seen| seen != Counted::of(&job)) {
+        return Ok(CreateVerdict::Conflict);
+    }
     let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
     let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
     let holder = match new.born_leased {
-        Some(session) if count == 1 => {
+        Some(session) if count == 1 && new.waits.is_none() => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence).await?,
@@ -69,9 +75,19 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         (_, Some(_)) => RunState::Running,
         (_, None) => RunState::Scheduled,
     };
+    // What has no input is over at once and waits for nobody.
+    let waits = new.waits.filter(|_| !state.is_closed());
+    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let replaced = if replaces {
+        open(tx, new.job).await?
+    } else {
+        Vec::new()
+    };
     let id = RunId(tx.next_id().await?);
     let total = if plan { 0 } else { count };
     let terms = &new.terms;
+    let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
+    let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
     tx.gathered(|gathered| {
         gathered.add(
             Batched::InsertRun,
@@ -99,13 +115,18 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 (state == RunState::Running).then(|| at(tx.now)),
                 state.is_closed().then(|| at(tx.now)),
                 partition_of(new.job),
+                nominal,
+                waits.map(|waits| waits.what.word()),
+                waits.map(|waits| waits.most),
+                not_before(new.ready_at),
+                opt_at(terms.start_by),
             ],
         )
     });
     tx.run_written(new.job, &occasion, id, &new.digest);
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
-        "total": total, "plan": plan,
+        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
     });
     let happened = Happened {
         data,
@@ -113,10 +134,23 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
     if !state.is_closed() {
-        tx.count_active(new.job, 1);
+        tx.count_active(new.job, 1, i32::from(waits.is_some()));
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    insert_shards(tx, id, terms, first, &new.shards, new.ready_at)?;
+    let ready_at = if waits.is_some() {
+        parked()
+    } else {
+        new.ready_at
+    };
+    insert_shards(tx, id, terms, first, &new.shards, ready_at)?;
+    let detail = format!("replaced by {occasion}");
+    for old in replaced {
+        stop(tx, old, StopCause::Cancel, &detail).await?;
+    }
+    if replaces {
+        // There may have been none, or none that ran.
+        release(tx, new.job, None).await?;
+    }
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
@@ -131,6 +165,85 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
 /// The priority negated, so that ranks rise in the order of dispatch.
 pub(super) fn rank(terms: &RunTerms) -> i32 {
     terms.priority.saturating_neg()
+}
+
+/// The open runs of a locked job, oldest first, as many as one run replaces; locked.
+async fn open(tx: &Tx, job: JobUid) -> Result<Vec<RunId>> {
+    let params = (i64::MAX, int(MAX_BATCH as u64), job.0);
+    let mut open = tx
+        .all(sql::LIST_OPEN_RUNS, params, |row| Ok(RunId(row.u64(0)?)))
+        .await?;
+    open.reverse();
+    tx.lock_runs(&open).await?;
+    Ok(open)
+}
+
+pub(super) async fn note_dead_by(tx: &Tx, run: RunId, dead_by: Timestamp) -> Result<()> {
+    tx.must(sql::NOTE_DEAD_BY, (int(run.0), at(dead_by)))
+        .await?;
+    tx.run_changed(run);
+    Ok(())
+}
+
+/// A run that closed, and when the last of its task trees is surely gone, if nobody confirmed it.
+type Closed = (RunId, Option<Timestamp>);
+
+/// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
+async fn release(tx: &mut Tx, job: JobUid, closed: Option<Closed>) -> Result<()> {
+    loop {
+        let Some(JobRow { job: row, .. }) = tx.job(job).await? else {
+            return Ok(());
+        };
+        if row.waiting_runs == 0 {
+            return Ok(());
+        }
+        let running = row.active_runs.saturating_sub(row.waiting_runs);
+        let first = tx.one(sql::GET_FIRST_WAITING, [job.0], |row| row.run());
+        let Some(mut run) = first.await? else {
+            return Ok(());
+        };
+        if let Some(dead_by) = closed.and_then(|(_, dead_by)| dead_by) {
+            note_dead_by(tx, run.id, dead_by).await?;
+            run.dead_by = run.dead_by.max(Some(dead_by));
+        }
+        match turn(&run, running, tx.now) {
+            Turn::Wait => return Ok(()),
+            // Closing it looks for the next one in its place.
+            Turn::TooLate => {
+                let stopped = stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE);
+                Box::pin(stopped).await?;
+                return Ok(());
+            }
+            Turn::Start(ready_at) => start(tx, &run, ready_at, closed).await?,
+        }
+    }
+}
+
+/// A waiting run may start from `ready_at` on.
+async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Closed>) -> Result<()> {
+    let id = int(run.id.0);
+    tx.must(sql::RELEASE_RUN, (id, not_before(ready_at)))
+        .await?;
+    let shards = (
+        id,
+        not_before(ready_at),
+        run.terms.pool.as_str(),
+        rank(&run.terms),
+    );
+    tx.must(sql::RELEASE_SHARDS, shards).await?;
+    tx.run_changed(run.id);
+    tx.shards_changed(run.id);
+    tx.count_active(run.job, 0, -1);
+    let data = serde_json::json!({
+        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
+    });
+    let state = run.state.word();
+    let happened = Happened {
+        cause: how_gone(run.dead_by),
+        data,
+        ..Happened::new(Kind::RunReleased, state, state)
+    };
+    tx.event(&Entity::Run(run.id), run.ver + 1, &happened)
 }
 
 /// A shard as it has just been written.
@@ -201,6 +314,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         return Ok(None);
     };
     let reason = match (outcome, stop) {
+        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
         (RunState::Failed, Some(cause)) => cause.word().to_owned(),
         (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
             format!(
@@ -218,7 +332,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         )
     });
     tx.run_changed(id);
-    tx.count_active(run.job, -1);
+    tx.count_active(run.job, -1, -i32::from(run.waits.is_some()));
     let c = run.counters;
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -230,6 +344,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
+    release(tx, run.job, Some((id, run.dead_by))).await?;
     Ok(Some(outcome))
 }
 
@@ -237,6 +352,10 @@ pub(super) async fn list(read: &Read, filter: &RunFilter, page: &Page<RunId>) ->
     let before = page.after.map_or(i64::MAX, |id| int(id.0));
     let limit = capped(page);
     match (filter.job, filter.state) {
+        (Some(job), None) if filter.open => {
+            read.all(sql::LIST_OPEN_RUNS, (before, limit, job.0), |row| row.run())
+                .await
+        }
         (None, None) => {
             read.all(sql::LIST_RUNS, (before, limit), |row| row.run())
                 .await
@@ -284,19 +403,25 @@ pub(super) async fn request_stop(
     if run.stop.is_some() || tx.repeated {
         return Ok(RequestVerdict::Already);
     }
-    Ok(RequestVerdict::Done(stop(tx, id, cause).await?))
+    let (cause, detail) = stopped_by(&run, cause, tx.now);
+    Ok(RequestVerdict::Done(stop(tx, id, cause, detail).await?))
 }
 
 /// Records the stop, cancels what waits, settles if that was all.
-pub(super) async fn stop(tx: &mut Tx, id: RunId, cause: StopCause) -> Result<Option<RunState>> {
+pub(super) async fn stop(
+    tx: &mut Tx,
+    id: RunId,
+    cause: StopCause,
+    detail: &str,
+) -> Result<Option<RunState>> {
     let Some(run) = tx.run_row(id).await? else {
         return Ok(None);
     };
     if run.stop.is_none() {
-        tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now)))
+        tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))
             .await?;
         tx.run_changed(id);
-        let data = serde_json::json!({ "stop": cause.word() });
+        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
         let state = run.state.word();
         let happened = Happened {
             cause: cause.word(),
@@ -407,7 +532,7 @@ pub(super) async fn reopen(
         .await?;
     tx.run_changed(id);
     tx.shards_changed(id);
-    tx.count_active(run.job, 1);
+    tx.count_active(run.job, 1, 0);
     let data = serde_json::json!({ "round": run.round + 1, "shards": closed.len() });
     let to = RunState::Running.word();
     let happened = Happened {
@@ -428,15 +553,28 @@ pub(super) async fn reopen(
 }
 
 pub(super) async fn list_late(read: &Read, partitions: &[u8], limit: u32) -> Result<LateRuns> {
-    let params = (at(read.now), array(partitions), limit);
-    let late = read.all(sql::LIST_LATE_RUNS, params, |row| {
-        let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
-        Ok((RunId(row.u64(0)?), partition))
-    });
-    let params = (at(read.now), array(partitions));
-    let next = read.one(sql::GET_NEXT_DEADLINE, params, |row| row.at(0));
-    let (mut late, next) = try_join(late, next).await?;
+    let listed = |statement| {
+        let params = (at(read.now), array(partitions), limit);
+        read.all(statement, params, |row| {
+            let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
+            Ok((RunId(row.u64(0)?), partition))
+        })
+    };
+    let first = |statement| {
+        let params = (at(read.now), array(partitions));
+        read.one(statement, params, |row| row.at(0))
+    };
+    let late = try_join(
+        listed(sql::LIST_LATE_RUNS),
+        listed(sql::LIST_UNSTARTED_RUNS),
+    );
+    let next = try_join(first(sql::GET_NEXT_DEADLINE), first(sql::GET_NEXT_START_BY));
+    let ((mut late, unstarted), (deadline, start_by)) = try_join(late, next).await?;
+    late.extend(unstarted);
     late.sort_unstable();
+    late.dedup();
+    late.truncate(limit as usize);
+    let next = deadline.into_iter().chain(start_by).min();
     Ok(LateRuns { late, next })
 }
 

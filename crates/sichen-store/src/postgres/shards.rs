@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -98,6 +99,7 @@ async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
         progress: f.progress,
         failure: f.failure,
         raise_token: false,
+        dead_by: None,
         expand: f.expand,
     };
     Ok(FinishVerdict::Accepted(end_attempt(tx, row, ended).await?))
@@ -121,6 +123,8 @@ pub(super) struct Ended {
     pub progress: Option<Progress>,
     pub failure: Option<Failure>,
     pub raise_token: bool,
+    /// When its task tree is surely gone; `None` if its worker has confirmed that.
+    pub dead_by: Option<Timestamp>,
     pub expand: Option<Vec<Descriptor>>,
 }
 
@@ -135,6 +139,9 @@ pub(super) async fn end_attempt(
     let Some(run) = tx.run_row(key.run).await? else {
         return Err(Error::Corrupt(format!("shard {key} has no run")));
     };
+    if let Some(dead_by) = ended.dead_by {
+        runs::note_dead_by(tx, key.run, dead_by).await?;
+    }
     let transition = ended
         .transition
         .under_stop(run.stop.map(|(cause, _)| cause));
@@ -194,7 +201,7 @@ pub(super) async fn end_attempt(
         expand(tx, &run, &descriptors).await?;
     }
     if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause).await;
+        return runs::stop(tx, key.run, cause, "").await;
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.

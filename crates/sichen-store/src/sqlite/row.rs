@@ -14,10 +14,10 @@ use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
 use sichen_core::lifecycle::run::Counters;
-use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
     Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run, RunTerms,
-    Session, Shard, WorkerIdentity,
+    Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
@@ -212,6 +212,7 @@ impl Row<'_> {
             high_water: self.at(7)?,
             next_due: self.opt_at(8)?,
             active_runs: self.u32(9)?,
+            waiting_runs: self.u32(13)?,
             created_at: self.at(10)?,
         };
         Ok(JobRow {
@@ -248,6 +249,14 @@ impl Row<'_> {
             (Some(cause), Some(at)) => Some((cause, at)),
             _ => None,
         };
+        let waits = match self.maybe(32, |r, i| r.parsed(i, "wait", WaitsFor::parse))? {
+            Some(what) => Some(Waits {
+                what,
+                most: self.u32(33)?,
+            }),
+            None => None,
+        };
+        let nominal = |text: &str| serde_json::from_str(text).ok();
         let rank = self.i32(10)?;
         Ok(Run {
             id: RunId(self.u64(0)?),
@@ -256,6 +265,7 @@ impl Row<'_> {
             occasion: self.parsed(4, "occasion", Occasion::parse)?,
             revision: Revision(self.u32(5)?),
             period,
+            nominal: self.maybe(31, |r, i| r.parsed(i, "nominal time", nominal))?,
             terms: RunTerms {
                 pool: self.name(8)?,
                 handler: self.text(9)?,
@@ -264,7 +274,11 @@ impl Row<'_> {
                 parameters: self.text(12)?,
                 counts_must_match: self.flag(13)?,
                 deadline: self.opt_at(14)?,
+                start_by: self.opt_at(37)?,
             },
+            waits,
+            ready_at: self.opt_at(34)?,
+            dead_by: self.opt_at(35)?,
             state: self.parsed(15, "run state", RunState::parse)?,
             round: self.u32(16)?,
             ver: self.u32(17)?,
@@ -276,6 +290,7 @@ impl Row<'_> {
                 cancelled: self.u32(22)?,
             },
             stop,
+            stop_detail: self.text(36)?,
             reason: self.text(25)?,
             digest: self.text(26)?,
             created_at: self.at(27)?,

@@ -4,16 +4,17 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::run::settle;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{DutyKey, Run, partition_of};
+use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
+use sichen_core::model::{DutyKey, Run, parked, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
+    Counted, CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page,
+    RequestVerdict, RunFilter,
 };
 
 use super::jobs::json_array;
-use super::row::{at, blob, int, not_before, opt_at};
+use super::row::{JobRow, at, blob, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
 
@@ -34,10 +35,13 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
         Some(row) if !row.deleted && row.job.revision == new.revision => row.job,
         _ => return Ok(CreateVerdict::Conflict),
     };
+    if new.counted.is_some_and(|seen| seen != Counted::of(&job)) {
+        return Ok(CreateVerdict::Conflict);
+    }
     let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
     let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
     let holder = match new.born_leased {
-        Some(session) if count == 1 => {
+        Some(session) if count == 1 && new.waits.is_none() => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence)?,
@@ -53,9 +57,19 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
         (_, Some(_)) => RunState::Running,
         (_, None) => RunState::Scheduled,
     };
+    // What has no input is over at once and waits for nobody.
+    let waits = new.waits.filter(|_| !state.is_closed());
+    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let replaced = if replaces {
+        open(tx, new.job)?
+    } else {
+        Vec::new()
+    };
     let id = RunId(tx.next_id());
     let total = if plan { 0 } else { count };
     let terms = &new.terms;
+    let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
+    let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
     tx.must(
         sql::INSERT_RUN,
         rusqlite::params![
@@ -82,11 +96,16 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             (state == RunState::Running).then(|| at(tx.now)),
             state.is_closed().then(|| at(tx.now)),
             partition_of(new.job),
+            nominal,
+            waits.map(|waits| waits.what.word()),
+            waits.map(|waits| waits.most),
+            not_before(new.ready_at),
+            opt_at(terms.start_by),
         ],
     )?;
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
-        "total": total, "plan": plan,
+        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
     });
     let happened = Happened {
         data,
@@ -94,10 +113,23 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
     if !state.is_closed() {
-        count_active(tx, new.job, 1)?;
+        count_active(tx, new.job, 1, i32::from(waits.is_some()))?;
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    insert_shards(tx, id, &terms.pool, first, &new.shards, new.ready_at)?;
+    let ready_at = if waits.is_some() {
+        parked()
+    } else {
+        new.ready_at
+    };
+    insert_shards(tx, id, &terms.pool, first, &new.shards, ready_at)?;
+    let detail = format!("replaced by {occasion}");
+    for old in replaced {
+        stop(tx, old, StopCause::Cancel, &detail)?;
+    }
+    if replaces {
+        // There may have been none, or none that ran.
+        release(tx, new.job, None)?;
+    }
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
@@ -136,8 +168,68 @@ pub(super) fn insert_shards(
     Ok(())
 }
 
-fn count_active(tx: &Tx<'_>, job: JobUid, by: i32) -> Result<()> {
-    tx.must(sql::COUNT_ACTIVE_RUNS, (blob(job.0), by))
+/// So many more runs of the job are open, and so many more of them wait for others.
+fn count_active(tx: &Tx<'_>, job: JobUid, by: i32, waiting: i32) -> Result<()> {
+    tx.must(sql::COUNT_ACTIVE_RUNS, (blob(job.0), by, waiting))
+}
+
+/// The open runs of a job, oldest first, as many as one run replaces.
+fn open(tx: &Tx<'_>, job: JobUid) -> Result<Vec<RunId>> {
+    let params = (i64::MAX, MAX_BATCH as i64, blob(job.0));
+    let mut open = tx.all(sql::LIST_OPEN_RUNS, params, |row| Ok(RunId(row.u64(0)?)))?;
+    open.reverse();
+    Ok(open)
+}
+
+/// A run that closed, and when the last of its task trees is surely gone, if nobody confirmed it.
+type Closed = (RunId, Option<Timestamp>);
+
+/// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
+fn release(tx: &mut Tx<'_>, job: JobUid, closed: Option<Closed>) -> Result<()> {
+    loop {
+        let Some(JobRow { job: row, .. }) = tx.job(job)? else {
+            return Ok(());
+        };
+        if row.waiting_runs == 0 {
+            return Ok(());
+        }
+        let running = row.active_runs.saturating_sub(row.waiting_runs);
+        let first = tx.one(sql::GET_FIRST_WAITING, [blob(job.0)], |row| row.run())?;
+        let Some(mut run) = first else {
+            return Ok(());
+        };
+        if let Some(dead_by) = closed.and_then(|(_, dead_by)| dead_by) {
+            tx.must(sql::NOTE_DEAD_BY, (int(run.id.0), at(dead_by)))?;
+            run.dead_by = run.dead_by.max(Some(dead_by));
+        }
+        match turn(&run, running, tx.now) {
+            Turn::Wait => return Ok(()),
+            // Closing it looks for the next one in its place.
+            Turn::TooLate => {
+                stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE)?;
+                return Ok(());
+            }
+            Turn::Start(ready_at) => start(tx, &run, ready_at, closed)?,
+        }
+    }
+}
+
+/// A waiting run may start from `ready_at` on.
+fn start(tx: &mut Tx<'_>, run: &Run, ready_at: Timestamp, closed: Option<Closed>) -> Result<()> {
+    let id = int(run.id.0);
+    tx.must(sql::RELEASE_RUN, (id, not_before(ready_at)))?;
+    tx.must(sql::RELEASE_SHARDS, (id, not_before(ready_at)))?;
+    count_active(tx, run.job, 0, -1)?;
+    let data = serde_json::json!({
+        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
+    });
+    let state = run.state.word();
+    let happened = Happened {
+        cause: how_gone(run.dead_by),
+        data,
+        ..Happened::new(Kind::RunReleased, state, state)
+    };
+    tx.event(&Entity::Run(run.id), run.ver + 1, &happened)
 }
 
 /// Settles the run if nothing of it is open.
@@ -160,6 +252,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         return Ok(None);
     };
     let reason = match (outcome, stop) {
+        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
         (RunState::Failed, Some(cause)) => cause.word().to_owned(),
         (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
             format!(
@@ -174,7 +267,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         sql::SETTLE_RUN,
         (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
     )?;
-    count_active(tx, run.job, -1)?;
+    count_active(tx, run.job, -1, -i32::from(run.waits.is_some()))?;
     let c = run.counters;
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -186,6 +279,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
+    release(tx, run.job, Some((id, run.dead_by)))?;
     Ok(Some(outcome))
 }
 
@@ -193,6 +287,11 @@ pub(super) fn list(read: &Read<'_>, filter: &RunFilter, page: &Page<RunId>) -> R
     let before = page.after.map_or(i64::MAX, |id| int(id.0));
     let limit = capped(page);
     match (filter.job, filter.state) {
+        (Some(job), None) if filter.open => {
+            read.all(sql::LIST_OPEN_RUNS, (before, limit, blob(job.0)), |row| {
+                row.run()
+            })
+        }
         (None, None) => read.all(sql::LIST_RUNS, (before, limit), |row| row.run()),
         (Some(job), None) => read.all(sql::LIST_RUNS_BY_JOB, (before, limit, blob(job.0)), |row| {
             row.run()
@@ -230,17 +329,23 @@ pub(super) fn request_stop(
     if run.stop.is_some() || tx.repeated {
         return Ok(RequestVerdict::Already);
     }
-    Ok(RequestVerdict::Done(stop(tx, id, cause)?))
+    let (cause, detail) = stopped_by(&run, cause, tx.now);
+    Ok(RequestVerdict::Done(stop(tx, id, cause, detail)?))
 }
 
 /// Records the stop, cancels what waits, settles if that was all.
-pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause) -> Result<Option<RunState>> {
+pub(super) fn stop(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    cause: StopCause,
+    detail: &str,
+) -> Result<Option<RunState>> {
     let Some(run) = tx.run_row(id)? else {
         return Ok(None);
     };
     if run.stop.is_none() {
-        tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now)))?;
-        let data = serde_json::json!({ "stop": cause.word() });
+        tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))?;
+        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
         let state = run.state.word();
         let happened = Happened {
             cause: cause.word(),
@@ -341,7 +446,7 @@ pub(super) fn reopen(
         .count();
     let (failed, cancelled) = (int(failed as u64), int((closed.len() - failed) as u64));
     tx.must(sql::REOPEN_RUN, (int(id.0), from.word(), failed, cancelled))?;
-    count_active(tx, run.job, 1)?;
+    count_active(tx, run.job, 1, 0)?;
     let data = serde_json::json!({ "round": run.round + 1, "shards": closed.len() });
     let to = RunState::Running.word();
     let happened = Happened {
@@ -362,14 +467,23 @@ pub(super) fn reopen(
 
 pub(super) fn list_late(read: &Read<'_>, partitions: &[u8], limit: u32) -> Result<LateRuns> {
     let partitions = json_array(partitions);
-    let params = (at(read.now), &partitions, limit);
-    let mut late = read.all(sql::LIST_LATE_RUNS, params, |row| {
-        let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
-        Ok((RunId(row.u64(0)?), partition))
-    })?;
+    let mut late = Vec::new();
+    for statement in [sql::LIST_LATE_RUNS, sql::LIST_UNSTARTED_RUNS] {
+        late.extend(
+            read.all(statement, (at(read.now), &partitions, limit), |row| {
+                let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
+                Ok((RunId(row.u64(0)?), partition))
+            })?,
+        );
+    }
     late.sort_unstable();
-    let params = (at(read.now), &partitions);
-    let next = read.one(sql::GET_NEXT_DEADLINE, params, |row| row.at(0))?;
+    late.dedup();
+    late.truncate(limit as usize);
+    let mut next = None;
+    for statement in [sql::GET_NEXT_DEADLINE, sql::GET_NEXT_START_BY] {
+        let first = read.one(statement, (at(read.now), &partitions), |row| row.at(0))?;
+        next = next.into_iter().chain(first).min();
+    }
     Ok(LateRuns { late, next })
 }
 

@@ -1,5 +1,6 @@
 //! What holders report about their shards: ends and checkpoints.
 
+use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -75,6 +76,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
         progress: f.progress,
         failure: f.failure,
         raise_token: false,
+        dead_by: None,
         expand: f.expand,
     };
     Ok(FinishVerdict::Accepted(end_attempt(tx, row, ended)?))
@@ -98,6 +100,8 @@ pub(super) struct Ended {
     pub progress: Option<Progress>,
     pub failure: Option<Failure>,
     pub raise_token: bool,
+    /// When its task tree is surely gone; `None` if its worker has confirmed that.
+    pub dead_by: Option<Timestamp>,
     pub expand: Option<Vec<Descriptor>>,
 }
 
@@ -112,6 +116,9 @@ pub(super) fn end_attempt(
     let Some(run) = tx.run_row(key.run)? else {
         return Err(Error::Corrupt(format!("shard {key} has no run")));
     };
+    if let Some(dead_by) = ended.dead_by {
+        tx.must(sql::NOTE_DEAD_BY, (int(key.run.0), at(dead_by)))?;
+    }
     let transition = ended
         .transition
         .under_stop(run.stop.map(|(cause, _)| cause));
@@ -170,7 +177,7 @@ pub(super) fn end_attempt(
         expand(tx, &run, &descriptors)?;
     }
     if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause);
+        return runs::stop(tx, key.run, cause, "");
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.

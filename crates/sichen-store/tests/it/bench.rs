@@ -22,6 +22,7 @@ use sichen_core::port::{
     SaveCheckpoint, Store,
 };
 use sichen_core::retry::{Backoff, Policy};
+use sichen_core::schedule::Nominal;
 use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
 use uuid::Uuid;
@@ -69,6 +70,18 @@ pub fn terms() -> RunTerms {
         parameters: "{}".to_owned(),
         counts_must_match: false,
         deadline: None,
+        start_by: None,
+    }
+}
+
+pub fn nominal() -> Nominal {
+    Nominal {
+        civil: jiff::civil::datetime(2026, 3, 29, 2, 30, 0, 0),
+        zone: "Europe/Berlin".to_owned(),
+        zone_data: "2026a".to_owned(),
+        first_day: jiff::civil::date(2026, 3, 28),
+        end_day: jiff::civil::date(2026, 3, 29),
+        covers: 3,
     }
 }
 
@@ -175,7 +188,7 @@ impl Bench {
             from: job.high_water,
             to,
             next_due: Some(to + SignedDuration::from_secs(60)),
-            active_runs: None,
+            counted: None,
             runs: Vec::new(),
             decisions: Vec::new(),
         }
@@ -191,9 +204,12 @@ impl Bench {
             },
             revision: wait(self.store.get_job_by_uid(job)).map_or(Revision(1), |job| job.revision),
             period: None,
+            nominal: None,
             terms: terms(),
             shards,
             ready_at: self.now(),
+            waits: None,
+            counted: None,
             digest: "digest".to_owned(),
             born_leased: None,
             timeouts: Timeouts::default(),
@@ -392,6 +408,7 @@ impl Bench {
                 message: String::new(),
             },
             only_if_session_over: true,
+            dead_by: None,
         }
     }
 }

@@ -10,15 +10,15 @@ use sichen_core::ids::{
 };
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::{Ending, Transition};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, WorkerIdentity,
-    partition_of,
+    Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, Waits,
+    WorkerIdentity, partition_of,
 };
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, ApplyJob, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap, Register,
-    RunFilter, SaveCheckpoint, Store,
+    Advance, ApplyJob, Counted, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
+    Register, RunFilter, SaveCheckpoint, Store,
 };
 use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
@@ -26,7 +26,7 @@ use sichen_store::memory::MemoryStore;
 use sichen_store::sqlite::SqliteStore;
 use uuid::Uuid;
 
-use crate::bench::{TTL, at, decide, name, terms};
+use crate::bench::{TTL, at, decide, name, nominal, terms};
 use crate::fold;
 
 /// Streams in each of the four tests below, which only share the work.
@@ -367,7 +367,7 @@ impl Pair {
             },
             to,
             next_due: (!self.dice.once_in(4)).then(|| to + SignedDuration::from_secs(30)),
-            active_runs: self.dice.once_in(3).then_some(job.active_runs),
+            counted: self.dice.once_in(3).then(|| Counted::of(job)),
             runs,
             decisions,
         }
@@ -443,7 +443,16 @@ impl Pair {
             .dice
             .once_in(4)
             .then(|| now + SignedDuration::from_secs(30));
+        terms.start_by = self
+            .dice
+            .once_in(8)
+            .then(|| now + SignedDuration::from_secs(self.dice.roll(30) as i64));
         let born = self.dice.once_in(3);
+        let what = self.dice.pick(WaitsFor::ALL).copied();
+        let waits = what.filter(|_| self.dice.once_in(6)).map(|what| Waits {
+            what,
+            most: 1 + self.dice.roll(2) as u32,
+        });
         NewRun {
             job: job.uid,
             occasion,
@@ -452,9 +461,12 @@ impl Pair {
                 start: at(0),
                 end: now,
             }),
+            nominal: self.dice.once_in(3).then(nominal),
             terms,
             shards,
             ready_at: now + SignedDuration::from_secs(self.dice.roll(3) as i64),
+            waits,
+            counted: self.dice.once_in(6).then(|| Counted::of(job)),
             digest: ["x", "y"][self.dice.roll(6) / 5].to_owned(),
             born_leased: self
                 .dice
@@ -737,6 +749,10 @@ impl Pair {
                     message: String::new(),
                 },
                 only_if_session_over: !self.dice.once_in(4),
+                dead_by: self
+                    .dice
+                    .once_in(2)
+                    .then(|| now + SignedDuration::from_secs(15)),
             });
         }
         let op = self.op();
@@ -787,6 +803,15 @@ impl Pair {
                         .pick(RunState::ALL)
                         .copied()
                         .filter(|_| self.dice.once_in(2)),
+                    open: false,
+                };
+                let filter = match filter {
+                    RunFilter { job: Some(_), .. } if self.dice.once_in(2) => RunFilter {
+                        state: None,
+                        open: true,
+                        ..filter
+                    },
+                    other => other,
                 };
                 let after = self.dice.once_in(2).then_some(run);
                 let page = Page { after, ..page };

@@ -58,11 +58,12 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::JobApplied if e.ver == 1 => &["high_water", "name", "namespace", "revision"],
         Kind::JobApplied => &["revision"],
         Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to"],
-        Kind::RunCreated => &["job", "occasion", "plan", "revision", "total"],
+        Kind::RunCreated => &["job", "occasion", "plan", "revision", "total", "waits"],
+        Kind::RunReleased => &["after", "ready_at"],
         Kind::RunExpanded => &["total"],
         Kind::RunSettled => &["cancelled", "counts_match", "failed", "succeeded", "total"],
         Kind::RunReopened => &["round", "shards"],
-        Kind::StopRequested => &["stop"],
+        Kind::StopRequested => &["detail", "stop"],
         Kind::AttemptGranted => &["checkpoint_seq", "session", "worker"],
         Kind::CheckpointSaved => &["done", "position", "seq"],
         Kind::AttemptEnded => &["code", "end", "message"],
@@ -216,6 +217,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::JobResumed
         | Kind::JobDeleted
         | Kind::RunStarted
+        | Kind::RunReleased
         | Kind::ShardStopped
         | Kind::ShardReopened
         | Kind::ReportRefused
@@ -316,6 +318,17 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
             .filter(|r| r.job == uid && !r.state.is_closed())
             .count();
         assert_eq!(active, job.active_runs as usize, "active runs of job {uid}");
+        let open = dump.runs.iter().filter(|r| !r.state.is_closed());
+        let waiting = open.filter(|r| r.job == uid && r.waits.is_some()).count();
+        assert_eq!(
+            waiting, job.waiting_runs as usize,
+            "waiting runs of job {uid}"
+        );
+        let closed = dump.runs.iter().filter(|r| r.state.is_closed());
+        assert!(
+            closed.into_iter().all(|r| r.waits.is_none()),
+            "what is closed waits for nothing"
+        );
     }
     for session in &dump.sessions {
         let (row, id) = (&all[&Entity::Session(session.id)], session.id);

@@ -46,7 +46,7 @@ use sichen_core::document::Duration;
 use sichen_core::schedule::calendar::{Calendar, Use};
 use sichen_core::schedule::cron::{Dialect, Fold, Gap};
 use sichen_core::schedule::cronjob::{self, Action, CronJob};
-use sichen_core::schedule::overlap::{Blocker, Overlap, Verdict, judge};
+use sichen_core::schedule::overlap::{Active, Blocker, Overlap, Verdict, judge};
 use sichen_core::schedule::{
     CatchUp, DueInput, DuePlan, PeriodRule, PlannedRun, Reason, Schedule, due, hash_of_key,
 };
@@ -303,7 +303,7 @@ fn decide_job(case: &JobCase) -> anyhow::Result<Value> {
             .any(|other| other.planned == Some(run.planned))
     });
     let planned: Vec<_> = new.iter().map(|run| run.planned).collect();
-    let verdicts = judge(overlap, &active, case.queued, &planned);
+    let verdicts = judge(overlap, 1, Active::all(&active, case.queued), &planned);
     let mut decisions = skips(&plan);
     decisions.extend(there.iter().map(|run| {
         (

@@ -84,6 +84,7 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
     };
     let requested = if key.is_some() { "key" } else { "planned time" };
     let wanted = StartRun {
+        overlap: None,
         planned_at: args.planned,
         key,
         parameters,

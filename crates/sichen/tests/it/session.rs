@@ -125,6 +125,7 @@ async fn a_worker_runs_the_shards_of_a_run() {
     .unwrap();
     control.apply("user test", &document).await.unwrap();
     let wanted = StartRun {
+        overlap: None,
         job: JobName::new("default", "j").unwrap(),
         which: Which::Manual("k".to_owned()),
         parameters: Map::new(),

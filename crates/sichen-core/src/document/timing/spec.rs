@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Duration;
 use crate::schedule::cron::{Dialect, Fold, Gap};
+use crate::schedule::overlap::Overlap;
 
 /// One schedule: exactly one of `cron`, `every`, `at`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,6 +57,31 @@ pub enum OverlapSpec {
     /// The new one is skipped and says which run blocked it.
     #[default]
     Forbid,
+    /// The active ones are stopped, and the new one starts when they are gone.
+    Replace,
+    /// The new one waits for its turn.
+    Queue(QueueSpec),
+}
+
+/// A queue of runs that wait for their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct QueueSpec {
+    /// How many may wait; what comes on top is skipped.
+    pub limit: u32,
+}
+
+impl OverlapSpec {
+    /// The policy to judge by.
+    #[must_use]
+    pub fn policy(self) -> Overlap {
+        match self {
+            OverlapSpec::Allow => Overlap::Allow,
+            OverlapSpec::Forbid => Overlap::Forbid,
+            OverlapSpec::Replace => Overlap::Replace,
+            OverlapSpec::Queue(QueueSpec { limit }) => Overlap::Queue { limit },
+        }
+    }
 }
 
 /// What a run's period reaches over.

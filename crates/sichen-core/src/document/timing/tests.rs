@@ -126,10 +126,15 @@ fn a_period_of_civil_days_follows_the_clock_change() {
         "period": "civil-day",
     });
     let timing = document(spec).timing(job()).unwrap();
-    let period = timing.period_of(at("2026-03-30T02:30:00Z")).unwrap();
+    let run = timing.run_at(at("2026-03-30T02:30:00Z")).unwrap();
     // 2026-03-29 has 23 hours there.
-    assert_eq!(period.start, at("2026-03-28T23:00:00Z"));
-    assert_eq!(period.end, at("2026-03-29T22:00:00Z"));
+    assert_eq!(run.period_start, at("2026-03-28T23:00:00Z"));
+    assert_eq!(run.period_end, at("2026-03-29T22:00:00Z"));
+    let nominal = timing.nominal(&run);
+    assert_eq!(nominal.civil.to_string(), "2026-03-30T04:30:00");
+    assert_eq!(nominal.zone, "Europe/Berlin");
+    let days = (nominal.first_day.to_string(), nominal.end_day.to_string());
+    assert_eq!(days, ("2026-03-29".to_owned(), "2026-03-30".to_owned()));
 }
 
 /// The paths and codes of everything that is wrong.

@@ -10,12 +10,13 @@ use sichen_core::ids::{
 };
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
     Checkpoint, Decision, Duty, DutyKey, Failure, Job, Period, Progress, Run, RunTerms, Session,
-    Shard, WorkerIdentity,
+    Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
+use sichen_core::schedule::Nominal;
 
 use super::Line;
 
@@ -44,6 +45,8 @@ pub(super) struct JobRow {
     high_water: Timestamp,
     next_due: Option<Timestamp>,
     active_runs: u32,
+    #[serde(default)]
+    waiting_runs: u32,
     created_at: Timestamp,
 }
 
@@ -63,6 +66,18 @@ pub(super) struct RunRow {
     occasion: String,
     revision: u32,
     period: Option<(Timestamp, Timestamp)>,
+    #[serde(default)]
+    nominal: Option<Nominal>,
+    #[serde(default)]
+    waits: Option<(String, u32)>,
+    #[serde(default)]
+    ready_at: Option<Timestamp>,
+    #[serde(default)]
+    dead_by: Option<Timestamp>,
+    #[serde(default)]
+    stop_detail: String,
+    #[serde(default)]
+    start_by: Option<Timestamp>,
     pool: String,
     handler: String,
     priority: i32,
@@ -165,6 +180,7 @@ impl Row {
             high_water: job.high_water,
             next_due: job.next_due,
             active_runs: job.active_runs,
+            waiting_runs: job.waiting_runs,
             created_at: job.created_at,
         })
     }
@@ -186,6 +202,14 @@ impl Row {
             occasion: run.occasion.key(),
             revision: run.revision.0,
             period: run.period.map(|p| (p.start, p.end)),
+            nominal: run.nominal,
+            waits: run
+                .waits
+                .map(|waits| (waits.what.word().to_owned(), waits.most)),
+            ready_at: run.ready_at,
+            dead_by: run.dead_by,
+            stop_detail: run.stop_detail,
+            start_by: run.terms.start_by,
             pool: run.terms.pool.to_string(),
             handler: run.terms.handler,
             priority: run.terms.priority,
@@ -291,6 +315,7 @@ impl Row {
                 high_water: row.high_water,
                 next_due: row.next_due,
                 active_runs: row.active_runs,
+                waiting_runs: row.waiting_runs,
                 created_at: row.created_at,
             }),
             Row::Revision(row) => {
@@ -343,6 +368,13 @@ fn run(row: RunRow) -> Result<Run, String> {
         Some((cause, at)) => Some((known(StopCause::parse(&cause), "cause", &cause)?, at)),
         None => None,
     };
+    let waits = match row.waits {
+        Some((what, most)) => {
+            let what = known(WaitsFor::parse(&what), "wait", &what)?;
+            Some(Waits { what, most })
+        }
+        None => None,
+    };
     Ok(Run {
         id: RunId(row.id),
         job: uid(&row.job)?,
@@ -350,6 +382,10 @@ fn run(row: RunRow) -> Result<Run, String> {
         occasion: known(Occasion::parse(&row.occasion), "occasion", &row.occasion)?,
         revision: Revision(row.revision),
         period: row.period.map(|(start, end)| Period { start, end }),
+        nominal: row.nominal,
+        waits,
+        ready_at: row.ready_at,
+        dead_by: row.dead_by,
         terms: RunTerms {
             pool: name(&row.pool)?,
             handler: row.handler,
@@ -358,6 +394,7 @@ fn run(row: RunRow) -> Result<Run, String> {
             parameters: row.parameters,
             counts_must_match: row.counts_must_match,
             deadline: row.deadline,
+            start_by: row.start_by,
         },
         state: known(RunState::parse(&row.state), "state", &row.state)?,
         round: row.round,
@@ -370,6 +407,7 @@ fn run(row: RunRow) -> Result<Run, String> {
             cancelled: row.cancelled,
         },
         stop,
+        stop_detail: row.stop_detail,
         reason: row.reason,
         digest: row.digest,
         created_at: row.created_at,

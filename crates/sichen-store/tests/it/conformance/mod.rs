@@ -20,6 +20,7 @@ mod sessions;
 mod settling;
 mod stopping;
 mod timeouts;
+mod turns;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -133,6 +134,18 @@ macro_rules! conforms {
                     a_fatal_error_stops_the_whole_run,
                     late_runs_are_those_past_their_deadline,
                     a_deadline_fails_the_run,
+                ;
+                turns:
+                    a_run_that_waits_is_not_granted,
+                    the_oldest_waiting_run_has_its_turn_when_the_last_one_closes,
+                    as_many_run_as_may,
+                    a_waiting_run_that_is_stopped_makes_room,
+                    a_replacing_run_stops_the_others_and_starts_when_they_are_gone,
+                    a_replacing_run_with_nobody_to_replace_starts_at_once,
+                    the_next_one_waits_for_trees_that_nobody_confirmed_dead,
+                    who_waited_too_long_is_passed_over,
+                    a_run_counted_with_other_open_runs_is_not_written,
+                    a_run_that_cannot_start_in_time_is_late,
                 ;
                 settling:
                     the_last_report_settles_the_run,

@@ -12,7 +12,7 @@ use sichen_core::port::{
 };
 use sichen_core::timeouts::Timeouts;
 
-use crate::bench::{Bench, at, name, terms, wait};
+use crate::bench::{Bench, at, name, nominal, terms, wait};
 
 fn plan() -> Vec<Descriptor> {
     vec![Descriptor::Plan {
@@ -43,8 +43,10 @@ pub fn a_run_comes_back_as_it_was_written(b: &Bench) {
             parameters: "{\"π\":1}".to_owned(),
             counts_must_match: true,
             deadline: Some(at(500)),
+            start_by: Some(at(90)),
         },
         ready_at: at(30),
+        nominal: Some(nominal()),
         ..b.new_run(job, "a key / with \"signs\"", shards.clone())
     };
     let id = b.create(new.clone());
@@ -57,6 +59,7 @@ pub fn a_run_comes_back_as_it_was_written(b: &Bench) {
         (run.period, &run.terms, &run.digest),
         (new.period, &new.terms, &new.digest)
     );
+    assert_eq!((&run.nominal, run.ready_at), (&new.nominal, Some(at(30))));
     assert_eq!((run.state, run.round, run.ver), (RunState::Scheduled, 1, 1));
     assert_eq!(
         (run.created_at, run.started_at, run.ended_at),
@@ -337,10 +340,14 @@ pub fn runs_are_listed_newest_first(b: &Bench) {
         })
         .collect();
     let list = |job, state, after, limit| -> Vec<usize> {
-        let runs = wait(
-            b.store
-                .list_runs(RunFilter { job, state }, Page { after, limit }),
-        );
+        let runs = wait(b.store.list_runs(
+            RunFilter {
+                job,
+                state,
+                open: false,
+            },
+            Page { after, limit },
+        ));
         runs.iter()
             .map(|run| ids.iter().position(|id| *id == run.id).unwrap())
             .collect()

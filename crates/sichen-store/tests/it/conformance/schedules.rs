@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::{JobUid, Occasion, Revision};
 use sichen_core::layout::Descriptor;
 use sichen_core::model::Decision;
-use sichen_core::port::{Advance, AdvanceVerdict, CreateVerdict, NewRun};
+use sichen_core::port::{Advance, AdvanceVerdict, Counted, CreateVerdict, NewRun};
 
 use crate::bench::{Bench, at, wait};
 
@@ -42,7 +42,10 @@ pub fn an_advance_writes_mark_runs_and_decisions_together(b: &Bench) {
     let mut item = b.step(job, at(25));
     item.runs = vec![b.planned_run(job, one)];
     item.decisions = vec![decision(two, "overlap")];
-    item.active_runs = Some(0);
+    item.counted = Some(Counted {
+        active: 0,
+        waiting: 0,
+    });
     let verdicts = advance(b, vec![item.clone()]);
     let [AdvanceVerdict::Advanced(runs)] = &verdicts[..] else {
         panic!("{verdicts:?}")
@@ -108,12 +111,18 @@ pub fn an_advance_that_counted_other_active_runs_writes_nothing(b: &Bench) {
     is_conflict(
         b,
         Advance {
-            active_runs: Some(0),
+            counted: Some(Counted {
+                active: 0,
+                waiting: 0,
+            }),
             ..b.step(job, at(10))
         },
     );
     let counted = Advance {
-        active_runs: Some(1),
+        counted: Some(Counted {
+            active: 1,
+            waiting: 0,
+        }),
         ..b.step(job, at(10))
     };
     assert_eq!(

@@ -1,0 +1,2 @@
+-- note_dead_by: what closed before the waiting run $1 may live until $2; never pulls it in.
+update run set dead_by = greatest(dead_by, $2) where id = $1 and ended_at is null

@@ -1,0 +1,4 @@
+-- release_run: a run that waited for others may start from $2 on. The guard is hidden from the
+-- choice of an index.
+update run set waits = null, waits_most = null, dead_by = null, ready_at = $2, ver = ver + 1
+where id = $1 and live and coalesce(waits <> '', false)
