@@ -32,7 +32,8 @@ impl Checker {
             FinalRow::Job(job) => {
                 let counted = [job.active_runs, job.waiting_runs];
                 self.rows.active.entry(job.uid).or_default().0 = counted;
-                let Some(fold) = self.jobs.get(&job.uid) else {
+                // A planned run alone makes a fold too, when the job's own events came before the log.
+                let Some(fold) = self.jobs.get(&job.uid).filter(|f| f.trail.ver > 0) else {
                     let entity = Entity::Job(job.uid);
                     return self.differs(entity, missing(self.options.partial), None);
                 };
