@@ -164,6 +164,34 @@ impl AttemptOutput {
         Ok(keys)
     }
 
+    /// Where the stream of one attempt ends at present; `None` if nothing of it is kept here.
+    ///
+    /// # Errors
+    /// A file can't be looked at.
+    pub fn end(
+        &self,
+        run_id: u64,
+        shard: i32,
+        attempt: u32,
+        stream: Stream,
+    ) -> io::Result<Option<u64>> {
+        let keys = self.list(run_id, shard)?;
+        let Some(key) = keys.iter().rev().find(|key| key.attempt == attempt) else {
+            return Ok(None);
+        };
+        let mut end = 0;
+        for entry in fs::read_dir(self.attempts.join(key.dir_name()))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let start = name.to_str().and_then(|name| stream.offset_of(name));
+            // A piece that is rotated away meanwhile is not the last one.
+            if let (Some(start), Ok(meta)) = (start, entry.metadata()) {
+                end = end.max(start + meta.len());
+            }
+        }
+        Ok(Some(end))
+    }
+
     /// Reads the stream of one attempt from `offset` on, at most `limit` bytes and at most
     /// [`MAX_READ_BYTES`]; `None` if nothing of the attempt is kept here. To follow it, read on at
     /// [`Piece::next`] until a piece is empty and `ended`.

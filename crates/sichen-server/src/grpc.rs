@@ -10,6 +10,7 @@
 //! What a message means (engine), its text (`sichen-proto`).
 
 mod convert;
+mod outputs;
 mod stream;
 mod streams;
 
@@ -22,6 +23,7 @@ use sichen_proto::v1::{ServerMessage, WorkerMessage};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+pub use outputs::{MAX_QUESTIONS, NoAnswer, Question};
 pub use streams::Streams;
 
 /// Messages that may wait for one worker.

@@ -14,6 +14,7 @@ pub mod export;
 mod gate;
 mod history;
 mod jobs;
+mod output;
 mod request;
 mod runs;
 pub mod wire;
@@ -37,6 +38,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::Tokens;
+use crate::grpc::Streams;
 
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
 
@@ -49,6 +51,7 @@ struct Api(Arc<Shared>);
 
 struct Shared {
     engine: Arc<Engine>,
+    streams: Arc<Streams>,
     control: Control,
     documents: Documents,
     tokens: Arc<Tokens>,
@@ -60,8 +63,14 @@ struct Shared {
 }
 
 impl Api {
-    fn new(engine: Arc<Engine>, tokens: Arc<Tokens>, timeout: Duration) -> Self {
+    fn new(
+        engine: Arc<Engine>,
+        streams: Arc<Streams>,
+        tokens: Arc<Tokens>,
+        timeout: Duration,
+    ) -> Self {
         Self(Arc::new(Shared {
+            streams,
             control: Control::new(engine.context.clone()),
             engine,
             documents: Documents::default(),
@@ -136,6 +145,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::retry))
         .routes(routes!(runs::explain))
         .routes(routes!(runs::attempts))
+        .routes(routes!(output::output))
         .routes(routes!(history::events))
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))
@@ -150,8 +160,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 /// All routes over `engine`.
-pub(crate) fn router(engine: Arc<Engine>, tokens: Arc<Tokens>) -> Router {
-    let api = Api::new(engine, tokens, gate::REQUEST_TIMEOUT);
+pub(crate) fn router(engine: Arc<Engine>, streams: Arc<Streams>, tokens: Arc<Tokens>) -> Router {
+    let api = Api::new(engine, streams, tokens, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
     let description = axum::Json(openapi);
     let described = get(move || async move { description });

@@ -92,7 +92,11 @@ impl Server {
     pub fn router(&self) -> Router {
         let (engine, streams) = (self.engine.clone(), self.streams.clone());
         let sessions = grpc::service(engine, streams, self.tokens.clone());
-        let rest = rest::router(self.engine.clone(), self.tokens.clone());
+        let rest = rest::router(
+            self.engine.clone(),
+            self.streams.clone(),
+            self.tokens.clone(),
+        );
         Routes::new(sessions)
             .prepare()
             .into_axum_router()

@@ -142,7 +142,7 @@ async fn handle(
                 engine.sessions.draining(session).await?;
             }
         }
-        Up::Accept(_) => {}
+        Up::Accept(_) | Up::Output(_) => {}
     }
     Ok(true)
 }

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get,
-    import, jobs, next, report, run, runs, server, shards, trace, verify, worker,
+    import, jobs, logs, next, report, run, runs, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -52,7 +52,7 @@ pub enum Command {
     Describe(describe::Describe),
     Runs(runs::Runs),
     Shards(shards::Shards),
-    Logs(events::Logs),
+    Logs(logs::Logs),
     Events(events::Events),
     Explain(explain::Explain),
     Trace(trace::Trace),
@@ -128,7 +128,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Describe(what) => describe::show(what).await,
         Command::Runs(args) => runs::list(args).await,
         Command::Shards(args) => shards::list(args).await,
-        Command::Logs(args) => events::logs(args).await,
+        Command::Logs(args) => logs::show(args).await,
         Command::Events(args) => events::show(args).await,
         Command::Explain(args) => explain::show(args).await,
         Command::Trace(args) => trace::show(args).await,

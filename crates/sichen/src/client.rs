@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -217,6 +218,19 @@ impl Client {
         let send = self.send(Method::GET, path, &query, None, true);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
+    }
+
+    /// Reads bytes, and what the answer's headers say of them.
+    pub async fn get_bytes(
+        &self,
+        path: &[&str],
+        query: Query,
+    ) -> Result<(HeaderMap, Vec<u8>), Failure> {
+        let send = self.send(Method::GET, path, &query, None, true);
+        let answer = within(TIMEOUT, send).await?;
+        let headers = answer.headers().clone();
+        let body = async { answer.bytes().await.map_err(|e| self.unreachable(&e)) };
+        Ok((headers, within(TIMEOUT, body).await?.into()))
     }
 
     /// Reads something line by line, for as long as it takes.

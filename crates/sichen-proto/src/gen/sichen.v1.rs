@@ -61,7 +61,7 @@ pub struct AttemptError {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkerMessage {
-    #[prost(oneof = "worker_message::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "worker_message::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub message: ::core::option::Option<worker_message::Message>,
 }
 /// Nested message and enum types in `WorkerMessage`.
@@ -82,6 +82,8 @@ pub mod worker_message {
         Finish(super::Finish),
         #[prost(message, tag = "7")]
         Draining(super::Draining),
+        #[prost(message, tag = "8")]
+        Output(super::Output),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -290,9 +292,39 @@ pub struct Nothing {}
 /// The worker takes no more work; it goes on with what it runs and then leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Draining {}
+/// Answers ReadOutput. Sent when there is time for it: never before beats and reports.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Output {
+    /// Of the ReadOutput that it answers.
+    #[prost(uint64, tag = "1")]
+    pub request: u64,
+    #[prost(enumeration = "OutputFound", tag = "2")]
+    pub found: i32,
+    /// Where `data` begins in what the process wrote.
+    #[prost(uint64, tag = "3")]
+    pub offset: u64,
+    /// Bytes between the offset that was asked for and `offset` that were not kept.
+    #[prost(uint64, tag = "4")]
+    pub skipped: u64,
+    /// As the process wrote it, at most 64 KiB. Empty: there is nothing (yet) from here on.
+    #[prost(bytes = "vec", tag = "5")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+    /// Nothing is added any more; with empty `data` this is the end.
+    #[prost(bool, tag = "6")]
+    pub ended: bool,
+    /// Where the stream ends at present.
+    #[prost(uint64, tag = "7")]
+    pub end: u64,
+    /// For people, if it could not be read.
+    #[prost(string, tag = "8")]
+    pub detail: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerMessage {
-    #[prost(oneof = "server_message::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(
+        oneof = "server_message::Message",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"
+    )]
     pub message: ::core::option::Option<server_message::Message>,
 }
 /// Nested message and enum types in `ServerMessage`.
@@ -319,6 +351,8 @@ pub mod server_message {
         Moved(super::Moved),
         #[prost(message, tag = "10")]
         Refused(super::Refused),
+        #[prost(message, tag = "11")]
+        ReadOutput(super::ReadOutput),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -551,6 +585,25 @@ pub struct Superseded {
     #[prost(string, tag = "1")]
     pub detail: ::prost::alloc::string::String,
 }
+/// What did an attempt write? Answered with Output, when there is time for it. A worker may leave
+/// it unanswered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadOutput {
+    #[prost(uint64, tag = "1")]
+    pub request: u64,
+    #[prost(message, optional, tag = "2")]
+    pub shard: ::core::option::Option<ShardRef>,
+    #[prost(uint32, tag = "3")]
+    pub attempt: u32,
+    #[prost(enumeration = "OutputStream", tag = "4")]
+    pub stream: i32,
+    /// In bytes from the beginning of what the process wrote.
+    #[prost(uint64, tag = "5")]
+    pub offset: u64,
+    /// At most so many bytes, up to 65,536; 0 asks only where the stream ends.
+    #[prost(uint32, tag = "6")]
+    pub limit: u32,
+}
 /// Another server serves this worker's pool. The session goes on: connect there and resume.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Moved {
@@ -715,6 +768,44 @@ impl Reason {
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
+pub enum OutputFound {
+    Unspecified = 0,
+    Here = 1,
+    /// The worker keeps nothing of this attempt: it ran no process, or room was made for later ones.
+    NotKept = 2,
+    /// The worker has too many such questions open; ask again.
+    Busy = 3,
+    /// It is there and can't be read.
+    Unreadable = 4,
+}
+impl OutputFound {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_FOUND_UNSPECIFIED",
+            Self::Here => "OUTPUT_FOUND_HERE",
+            Self::NotKept => "OUTPUT_FOUND_NOT_KEPT",
+            Self::Busy => "OUTPUT_FOUND_BUSY",
+            Self::Unreadable => "OUTPUT_FOUND_UNREADABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_FOUND_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_FOUND_HERE" => Some(Self::Here),
+            "OUTPUT_FOUND_NOT_KEPT" => Some(Self::NotKept),
+            "OUTPUT_FOUND_BUSY" => Some(Self::Busy),
+            "OUTPUT_FOUND_UNREADABLE" => Some(Self::Unreadable),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
 pub enum PlanWanted {
     Unspecified = 0,
     IntBounds = 1,
@@ -783,6 +874,35 @@ impl Verdict {
             "VERDICT_STALE" => Some(Self::Stale),
             "VERDICT_CONFLICT" => Some(Self::Conflict),
             "VERDICT_RETRY_LATER" => Some(Self::RetryLater),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutputStream {
+    Unspecified = 0,
+    Stdout = 1,
+    Stderr = 2,
+}
+impl OutputStream {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_STREAM_UNSPECIFIED",
+            Self::Stdout => "OUTPUT_STREAM_STDOUT",
+            Self::Stderr => "OUTPUT_STREAM_STDERR",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_STREAM_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_STREAM_STDOUT" => Some(Self::Stdout),
+            "OUTPUT_STREAM_STDERR" => Some(Self::Stderr),
             _ => None,
         }
     }

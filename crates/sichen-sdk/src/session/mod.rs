@@ -251,6 +251,8 @@ impl Session {
                 self.redial(address);
             }
             FromServer::Refused(refused) => self.on_refused(refused),
+            // Answered where streams are served; it is none of the session's business.
+            FromServer::ReadOutput(_) => {}
         }
     }
 

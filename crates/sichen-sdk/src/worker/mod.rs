@@ -24,6 +24,7 @@
 //! What the session does when (`session`).
 
 mod driver;
+mod outputs;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use crate::edge;
 use crate::error::HandlerError;
 use crate::handler::{AsyncFn, BlockingFn, Handler, Probed, Registry};
 use crate::journal::{self, Journal};
+use crate::output::AttemptOutput;
 use crate::session::{Identity, Lease, Session};
 
 /// Default of [`Builder::drain_grace_ms`].
@@ -400,13 +402,14 @@ impl Builder {
             build: self.build,
         };
         let session = Session::new(identity, journal.recover()?);
+        let output = AttemptOutput::of(data_dir.path());
         let (control, orders) = mpsc::channel(8);
         let driver = driver::Driver {
             session,
             journal,
             data_dir,
             registry: self.registry,
-            dialler: stream::Dialler::new(servers, self.ca_pem, self.join_token)?,
+            dialler: stream::Dialler::new(servers, self.ca_pem, self.join_token, output)?,
             orders,
             drain_grace_ms: self.drain_grace_ms,
             on_signals: self.on_signals,

@@ -17,7 +17,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
-use super::Error;
+use super::{Error, outputs};
+use crate::output::AttemptOutput;
 
 /// Messages that may wait for the network. A full queue is a dead stream: it is left.
 pub(super) const OUTBOX: usize = 1_024;
@@ -74,6 +75,7 @@ pub(super) struct Dialler {
     ca_pem: Option<Vec<u8>>,
     next: usize,
     token: Option<MetadataValue<Ascii>>,
+    output: AttemptOutput,
 }
 
 impl Dialler {
@@ -81,6 +83,7 @@ impl Dialler {
         servers: Vec<Endpoint>,
         ca_pem: Option<Vec<u8>>,
         join_token: Option<String>,
+        output: AttemptOutput,
     ) -> Result<Dialler, Error> {
         let token = join_token
             .map(|token| {
@@ -99,6 +102,7 @@ impl Dialler {
             ca_pem,
             next: 0,
             token,
+            output,
         })
     }
 
@@ -129,10 +133,20 @@ impl Dialler {
             });
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let token = self.token.clone();
+        let (asks, questions) = mpsc::channel(outputs::MAX_OUTPUT_QUESTIONS);
+        // Weak: the stream ends when the driver lets go of its outbox.
+        let way_out = outbox.downgrade();
+        let answers = outputs::answer(self.output.clone(), questions, way_out.clone());
         let stream = async move {
             tokio::time::sleep(after).await;
             let uri = endpoint.uri().clone();
-            let closed = match talk(endpoint, token, messages, number, &events).await {
+            let asked = |question| outputs::take(question, &asks, &way_out);
+            let ended = tokio::select! {
+                ended = talk(endpoint, token, messages, number, &events, asked) => ended,
+                // It answers as long as `asks` is there.
+                () = answers => Ok(()),
+            };
+            let closed = match ended {
                 Ok(()) => format!("{uri} closed the stream"),
                 Err(error) => format!("{uri}: {error}"),
             };
@@ -149,6 +163,7 @@ async fn talk(
     messages: mpsc::Receiver<v1::WorkerMessage>,
     number: u64,
     events: &mpsc::Sender<(u64, StreamEvent)>,
+    asked: impl Fn(v1::ReadOutput),
 ) -> Result<(), String> {
     let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
     let mut client = SessionsClient::new(channel)
@@ -169,8 +184,13 @@ async fn talk(
         .into_inner();
     while let Some(message) = incoming.message().await.map_err(|status| say(&status))? {
         // A kind that this build does not know is skipped.
-        let Some(message) = message.message else {
-            continue;
+        let message = match message.message {
+            Some(v1::server_message::Message::ReadOutput(question)) => {
+                asked(question);
+                continue;
+            }
+            Some(message) => message,
+            None => continue,
         };
         if events
             .send((number, StreamEvent::Message(message)))

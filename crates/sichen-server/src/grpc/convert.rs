@@ -53,7 +53,7 @@ pub(super) fn shard(shard: &v1::ShardRef) -> ShardKey {
     ShardKey::new(sichen_core::ids::RunId(shard.run_id), shard.no)
 }
 
-fn shard_ref(key: ShardKey) -> Option<v1::ShardRef> {
+pub(super) fn shard_ref(key: ShardKey) -> Option<v1::ShardRef> {
     Some(v1::ShardRef {
         run_id: key.run.0,
         no: key.no.0,

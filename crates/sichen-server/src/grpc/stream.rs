@@ -151,6 +151,11 @@ impl Stream {
                         self.engine.sessions.draining(session).await?;
                     }
                 }
+                FromWorker::Output(output) => {
+                    if let Some(session) = self.session {
+                        self.streams.questions.answered(session, output);
+                    }
+                }
                 FromWorker::Accept(_) => {}
             }
         }

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tonic::Status;
 
 use super::convert;
+use super::outputs::Questions;
 
 /// The way out to one worker.
 pub(super) type Out = mpsc::Sender<Result<ServerMessage, Status>>;
@@ -26,6 +27,7 @@ pub(super) type Out = mpsc::Sender<Result<ServerMessage, Status>>;
 #[derive(Debug, Default)]
 pub struct Streams {
     open: Mutex<BTreeMap<SessionId, Out>>,
+    pub(super) questions: Questions,
     running: TaskTracker,
     closing: CancellationToken,
 }
@@ -33,6 +35,11 @@ pub struct Streams {
 impl Streams {
     pub(super) fn add(&self, session: SessionId, out: Out) {
         self.lock().insert(session, out);
+    }
+
+    /// The way to the worker of `session`, if its stream is open here.
+    pub(super) fn way_to(&self, session: SessionId) -> Option<Out> {
+        self.lock().get(&session).cloned()
     }
 
     /// Forgets the stream of `session` if it is still this one.

@@ -1,4 +1,4 @@
-//! `sichen events`, `sichen logs`: what happened, from the event log.
+//! `sichen events`: what happened, from the event log.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,27 +36,6 @@ pub struct Events {
     output: Form,
 }
 
-/// Show the attempts of a run's shards: who held them, how far they came, how they ended.
-///
-/// What an attempt writes is kept by its worker, in `attempts` of its data directory.
-#[derive(Debug, Args)]
-pub struct Logs {
-    /// The run, by number or key.
-    #[arg(value_name = "RUN")]
-    pub run: String,
-    /// Only this shard.
-    #[arg(value_name = "SHARD", allow_negative_numbers = true)]
-    shard: Option<i32>,
-    /// Go on with what happens from now on, until the run has ended or Ctrl-C.
-    #[arg(short, long)]
-    follow: bool,
-    #[command(flatten)]
-    connection: Connection,
-    /// The form of the answer; JSON is one object a line.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Form,
-}
-
 /// Carries out `sichen events`.
 pub async fn show(args: Events) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
@@ -69,27 +48,7 @@ pub async fn show(args: Events) -> Result<ExitCode, Failure> {
         left: args.limit.unwrap_or(u64::MAX),
         form: args.output,
     };
-    reader.read(|_| true, event_line).await
-}
-
-/// Carries out `sichen logs`.
-pub async fn logs(args: Logs) -> Result<ExitCode, Failure> {
-    let client = Client::new(&args.connection)?;
-    let run = resolve(&client, Some(&args.run)).await?;
-    let reader = Reader {
-        client,
-        run,
-        follow: args.follow,
-        after: None,
-        left: u64::MAX,
-        form: args.output,
-    };
-    let shard = args.shard;
-    let wanted = |event: &Event| {
-        let number = event.id.split_once('/').and_then(|(_, no)| no.parse().ok());
-        event.entity == "shard" && (shard.is_none() || shard == number)
-    };
-    reader.read(wanted, attempt_line).await
+    reader.read(event_line).await
 }
 
 /// The number of a run: following it needs no key any more.
@@ -109,17 +68,13 @@ struct Reader {
 }
 
 impl Reader {
-    async fn read(
-        mut self,
-        wanted: impl Fn(&Event) -> bool,
-        line: impl Fn(&Event) -> String,
-    ) -> Result<ExitCode, Failure> {
+    async fn read(mut self, line: impl Fn(&Event) -> String) -> Result<ExitCode, Failure> {
         // Asked before the last look, so that nothing between the two is missed.
         let mut ended = !self.follow;
         loop {
             let page = self.page().await?;
             let full = page.items.len() == 1_000;
-            for event in page.items.iter().filter(|e| wanted(e)) {
+            for event in &page.items {
                 if self.left == 0 || self.gone(event, &line)? {
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -187,60 +142,4 @@ fn event_line(e: &Event) -> String {
     }
     text.push_str(&format!("  by {}", e.actor));
     output::visible(&text) + "\n"
-}
-
-fn attempt_line(e: &Event) -> String {
-    let field = |name: &str| match &e.data[name] {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    };
-    let shard = e.id.rsplit('/').next().unwrap_or("?");
-    let attempt = e
-        .attempt
-        .map_or_else(String::new, |a| format!(" attempt {a}"));
-    let what = match e.kind.as_str() {
-        "attempt_granted" => {
-            let worker = field("worker")
-                .or_else(|| field("session"))
-                .unwrap_or_default();
-            let token = output::or_dash(e.token);
-            format!("started on {worker} with token {token}")
-        }
-        "checkpoint_saved" => {
-            let (seq, done) = (field("seq"), field("done"));
-            format!(
-                "checkpoint {}, {} done",
-                seq.unwrap_or_default(),
-                done.unwrap_or_else(|| "0".to_owned())
-            )
-        }
-        "attempt_ended" => {
-            let end = field("end").unwrap_or_else(|| e.to.clone());
-            let error = field("error").or_else(|| field("code"));
-            let message = field("message").filter(|m| !m.is_empty());
-            let why = [error, message].into_iter().flatten().collect::<Vec<_>>();
-            let why = if why.is_empty() {
-                e.cause.clone()
-            } else {
-                why.join(": ")
-            };
-            let why = if why.is_empty() {
-                String::new()
-            } else {
-                format!(" ({why})")
-            };
-            format!("{end}{why}; the shard is {}", e.to)
-        }
-        "report_refused" => format!(
-            "a report of {} with token {} was refused ({})",
-            e.actor,
-            output::or_dash(e.token),
-            e.cause
-        ),
-        "shard_stopped" => format!("stopped while waiting ({})", e.cause),
-        "shard_reopened" => "waits again, with a new budget".to_owned(),
-        other => other.to_owned(),
-    };
-    output::visible(&format!("{}  shard {shard}{attempt}: {what}", e.at)) + "\n"
 }

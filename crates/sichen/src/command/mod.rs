@@ -14,6 +14,7 @@ pub mod fence;
 pub mod get;
 pub mod import;
 pub mod jobs;
+pub mod logs;
 pub mod next;
 pub mod report;
 pub mod run;

@@ -33,8 +33,8 @@ impl Gated {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let settings = Settings::new("test".to_owned());
         let streams = Arc::new(Streams::default());
-        let engine = Engine::new(store, Arc::new(RandomIds), streams, settings);
-        let api = Api::new(Arc::new(engine), tokens, timeout);
+        let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
+        let api = Api::new(Arc::new(engine), streams, tokens, timeout);
         let gate = from_fn_with_state(api.clone(), pass);
         let router = routes.layer(gate).with_state(api.clone());
         Self { router, api, token }
