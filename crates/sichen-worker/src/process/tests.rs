@@ -127,6 +127,31 @@ async fn a_tree_in_a_cgroup_of_version_1_dies_whole() {
     a_stubborn_tree_dies_whole(config::Containment::CgroupV1, "t3").await;
 }
 
+/// Each lives for a fraction of a millisecond and leaves another behind.
+#[tokio::test]
+async fn who_forks_faster_than_anybody_can_look_dies_all_the_same() {
+    let script = "setsid sh -c 'echo $$; hop() { hop & exit 0; }; hop' & sleep 300";
+    for wanted in [
+        config::Containment::None,
+        config::Containment::CgroupV2,
+        config::Containment::CgroupV1,
+    ] {
+        let Some(containment) = containment(wanted, "t13") else {
+            continue;
+        };
+        let mut running = start(&containment, "t13.0.1", script).await;
+        running.pids(1).await;
+        // A few hundred of them.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let asked = boot_ms();
+        running.dies().await;
+        let took = boot_ms() - asked;
+        assert!(took < 5_000, "{wanted:?}: {took} ms");
+        running.tree.gone();
+        containment.remove_if_empty();
+    }
+}
+
 #[tokio::test]
 async fn auto_takes_a_cgroup_wherever_one_can_be_made() {
     let named = [config::Containment::CgroupV2, config::Containment::CgroupV1];
