@@ -3,10 +3,11 @@
 use sichen_proto::v1;
 use v1::worker_message::Message as ToServer;
 
+use super::checkpoints::MAX_CHECKPOINTS_IN_FLIGHT;
 use super::reports::{ANSWER_WITHIN_MS, Report};
 use super::{
-    Boot, CHECKPOINT_EVERY_MS, DEFAULT_GRACE_MS, Ended, ExitReason, JournalOp, Lease, Link,
-    MAX_BACKLOG_BYTES, Note, Output, Session,
+    Boot, CHECKPOINT_EVERY_MS, DEFAULT_GRACE_MS, Ended, JournalOp, Lease, Link, MAX_BACKLOG_BYTES,
+    Note, Output, Session,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(super) enum State {
 
 /// What becomes of an attempt that was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// Its end is reported, with the outcome that the reason stands for.
     Report(v1::Reason),
     /// Its token is not current: nothing it does counts.
@@ -36,17 +37,17 @@ pub(super) struct Attempt {
     arrived: Boot,
     started: Boot,
     /// The handler's last sign of progress, or its start.
-    sign: Boot,
+    pub(super) sign: Boot,
     fate: Option<Fate>,
     kill_at: Option<Boot>,
     pub(super) counters: Option<v1::Counters>,
-    newest: Option<v1::Checkpoint>,
+    pub(super) newest: Option<v1::Checkpoint>,
     /// Highest checkpoint sent on this stream, and acknowledged at all.
-    sent_seq: u64,
-    acked_seq: u64,
-    last_sent: Option<Boot>,
-    last_journaled: Option<Boot>,
-    flush: bool,
+    pub(super) sent_seq: u64,
+    pub(super) acked_seq: u64,
+    pub(super) last_sent: Option<Boot>,
+    pub(super) last_journaled: Option<Boot>,
+    pub(super) flush: bool,
 }
 
 impl Attempt {
@@ -78,6 +79,11 @@ impl Attempt {
         ends.min_by_key(|(at, _)| *at)
     }
 
+    /// Whether the answer to a checkpoint is awaited.
+    pub(super) fn in_flight(&self) -> bool {
+        self.sent_seq > self.acked_seq
+    }
+
     /// For how long it has given no sign of progress.
     pub(super) fn idle_ms(&self, now: Boot) -> u64 {
         now.since(self.sign)
@@ -85,7 +91,7 @@ impl Attempt {
 
     /// When a checkpoint is to be sent; `None` if there is nothing to send. One that is not
     /// answered is sent again after a while, also on a stream that looks alive.
-    fn checkpoint_at(&self) -> Option<Boot> {
+    pub(super) fn checkpoint_at(&self) -> Option<Boot> {
         let newest = self.newest.as_ref()?;
         if newest.seq <= self.acked_seq
             || self
@@ -304,7 +310,7 @@ impl Session {
     }
 
     /// Tells one attempt to stop. A second time can only shorten its grace and worsen its fate.
-    fn stop(
+    pub(super) fn stop(
         &mut self,
         lease: Lease,
         fate: Fate,
@@ -389,96 +395,11 @@ impl Session {
         }
     }
 
-    pub(super) fn on_checkpoint(
-        &mut self,
-        lease: Lease,
-        checkpoint: v1::Checkpoint,
-        flush: bool,
-        now: Boot,
-    ) {
-        let Some(attempt) = self.attempts.get_mut(&lease) else {
-            return;
-        };
-        let known = attempt.newest.as_ref().map_or(0, |newest| newest.seq);
-        attempt.flush |= flush;
-        if checkpoint.seq <= known {
-            return;
-        }
-        attempt.sign = now;
-        if checkpoint.counters.is_some() {
-            attempt.counters.clone_from(&checkpoint.counters);
-        }
-        attempt.newest = Some(checkpoint.clone());
-        // The journal has the same rhythm as the stream, and does not depend on it.
-        let due = attempt
-            .last_journaled
-            .is_none_or(|last| now >= last.plus(CHECKPOINT_EVERY_MS));
-        if due || flush {
-            attempt.last_journaled = Some(now);
-            self.journal(JournalOp::Checkpoint { lease, checkpoint });
-        }
-    }
-
-    pub(super) fn send_checkpoints(&mut self, now: Boot) {
-        let mut messages = Vec::new();
-        for (lease, attempt) in &mut self.attempts {
-            if attempt.checkpoint_at().is_some_and(|at| now >= at)
-                && let Some(checkpoint) = attempt.newest.clone()
-            {
-                attempt.sent_seq = checkpoint.seq;
-                attempt.last_sent = Some(now);
-                attempt.flush = false;
-                messages.push(v1::CheckpointReport {
-                    shard: Some(lease.shard()),
-                    token: lease.token,
-                    checkpoint: Some(checkpoint),
-                });
-            }
-        }
-        for message in messages {
-            self.send(ToServer::Checkpoint(message));
-        }
-    }
-
-    pub(super) fn on_checkpoint_ack(&mut self, ack: v1::CheckpointAck, now: Boot) {
-        let Some(lease) = Lease::from_wire(ack.shard, ack.token) else {
-            return;
-        };
-        let Some(attempt) = self.attempts.get_mut(&lease) else {
-            return;
-        };
-        let verdict = ack.verdict();
-        match verdict {
-            v1::Verdict::Accepted | v1::Verdict::Duplicate => {
-                attempt.acked_seq = attempt.acked_seq.max(ack.seq)
-            }
-            v1::Verdict::Stale | v1::Verdict::Conflict => {
-                self.stop(lease, Fate::Discard, v1::Reason::StaleToken, None, now);
-            }
-            v1::Verdict::RetryLater | v1::Verdict::Unspecified => {
-                // Sent again with the next slot of the rate limit.
-                attempt.sent_seq = attempt.sent_seq.min(ack.seq.saturating_sub(1));
-                return;
-            }
-        }
-        self.out.push(Output::CheckpointVerdict {
-            lease,
-            seq: ack.seq,
-            verdict,
-        });
-    }
-
-    /// After a new stream: what was sent on the old one may not have arrived.
-    pub(super) fn resend_checkpoints(&mut self) {
-        for attempt in self.attempts.values_mut() {
-            attempt.sent_seq = attempt.acked_seq;
-        }
-    }
-
     pub(super) fn on_finished(&mut self, lease: Lease, ended: Ended, now: Boot) {
         let Some(attempt) = self.attempts.remove(&lease) else {
             return;
         };
+        self.stuck.remove(&lease);
         // A handler that fails after it was told to stop has stopped.
         let ended = match (ended, attempt.fate) {
             (Ended::Failed(_), Some(_)) => Ended::Stopped,
@@ -538,21 +459,19 @@ impl Session {
             return;
         }
         self.note(Note::Stuck(lease));
-        // With the session over the attempt must not go on: the process ends, and it with it. Under
-        // a live session it is still listed as running, which is the truth.
-        if self.live.is_none() {
-            self.exit(ExitReason::Stuck(lease));
-        }
+        self.stuck.insert(lease);
     }
 
     pub(super) fn attempts_wake(&self) -> Option<Boot> {
         let up = self.link == Link::Up;
         let timeouts = self.attempts.values().filter_map(Attempt::times_out_at);
         let timeouts = timeouts.map(|(at, _)| at);
+        // What has to wait for an answer to another is no reason to wake.
+        let full = self.checkpoints_in_flight() >= MAX_CHECKPOINTS_IN_FLIGHT;
         let checkpoints = self
             .attempts
             .values()
-            .filter(|_| up)
+            .filter(|attempt| up && (!full || attempt.in_flight()))
             .filter_map(Attempt::checkpoint_at);
         timeouts.chain(checkpoints).min()
     }

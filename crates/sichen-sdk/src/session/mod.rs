@@ -28,6 +28,7 @@
 //! The stream and its reconnection (`worker`), the journal file (`journal`), running handlers.
 
 mod attempts;
+mod checkpoints;
 mod link;
 mod reports;
 #[cfg(test)]
@@ -37,7 +38,7 @@ mod types;
 #[doc(hidden)]
 pub mod zoo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sichen_proto::v1;
 use v1::server_message::Message as FromServer;
@@ -79,6 +80,8 @@ pub struct Session {
     reports: BTreeMap<Lease, Report>,
     /// Attempts that ended with their session: told to the server in the next Hello.
     dead: BTreeMap<Lease, Option<v1::Checkpoint>>,
+    /// Attempts that were killed and do not end.
+    stuck: BTreeSet<Lease>,
     degraded: bool,
     drain: Option<Drain>,
     /// Set once the process is to leave as soon as nothing runs.
@@ -122,6 +125,7 @@ impl Session {
             attempts: BTreeMap::new(),
             reports,
             dead,
+            stuck: BTreeSet::new(),
             degraded: false,
             drain: None,
             leaving: None,
@@ -285,6 +289,13 @@ impl Session {
             self.send_checkpoints(now);
             self.send_reports(now);
             self.send_beat(now);
+        }
+        // With the session over an attempt must not go on: the process ends, and it with it. Under
+        // a live session it is still listed as running, which is the truth.
+        if self.live.is_none()
+            && let Some(stuck) = self.stuck.first()
+        {
+            self.exit(ExitReason::Stuck(*stuck));
         }
         if self.attempts.is_empty()
             && let Some(reason) = self.leaving.take()

@@ -9,6 +9,9 @@ use super::{Boot, JournalOp, Lease, Note, Session};
 
 /// An unanswered report or checkpoint is sent again after this long, on a stream that looks alive.
 pub(super) const ANSWER_WITHIN_MS: u64 = 10_000;
+/// Reports whose answers are awaited at once; others wait their turn, so that no number of results
+/// overflows the stream.
+const MAX_REPORTS_IN_FLIGHT: usize = 256;
 const RETRY_FIRST_MS: u64 = 200;
 const RETRY_MAX_MS: u64 = 10_000;
 
@@ -19,6 +22,8 @@ pub(super) struct Report {
     journaled: bool,
     /// When to send it, again or for the first time.
     due: Boot,
+    /// Sent, and its answer awaited.
+    in_flight: bool,
     retries: u32,
 }
 
@@ -29,6 +34,7 @@ impl Report {
             finish,
             journaled: false,
             due: Boot(0),
+            in_flight: false,
             retries: 0,
         }
     }
@@ -38,6 +44,7 @@ impl Report {
             finish,
             journaled: true,
             due: Boot(0),
+            in_flight: false,
             retries: 0,
         }
     }
@@ -81,8 +88,16 @@ impl Session {
 
     pub(super) fn send_reports(&mut self, now: Boot) {
         let mut due = Vec::new();
+        let mut free = MAX_REPORTS_IN_FLIGHT.saturating_sub(self.reports_in_flight());
         for report in self.reports.values_mut() {
             if report.journaled && now >= report.due {
+                if !report.in_flight {
+                    if free == 0 {
+                        continue;
+                    }
+                    free -= 1;
+                    report.in_flight = true;
+                }
                 report.due = now.plus(ANSWER_WITHIN_MS);
                 due.push(report.finish.clone());
             }
@@ -108,6 +123,7 @@ impl Session {
                 let wait = (RETRY_FIRST_MS << report.retries.min(10)).min(RETRY_MAX_MS);
                 report.retries = report.retries.saturating_add(1);
                 report.due = now.plus(wait);
+                report.in_flight = false;
                 return;
             }
         };
@@ -125,14 +141,21 @@ impl Session {
     pub(super) fn resend_all(&mut self) {
         for report in self.reports.values_mut() {
             report.due = Boot(0);
+            report.in_flight = false;
         }
         self.resend_checkpoints();
     }
 
+    fn reports_in_flight(&self) -> usize {
+        self.reports.values().filter(|r| r.in_flight).count()
+    }
+
     pub(super) fn reports_wake(&self) -> Option<Boot> {
+        // What has to wait for an answer to another is no reason to wake.
+        let full = self.reports_in_flight() >= MAX_REPORTS_IN_FLIGHT;
         self.reports
             .values()
-            .filter(|report| report.journaled)
+            .filter(|report| report.journaled && (!full || report.in_flight))
             .map(|report| report.due)
             .min()
     }

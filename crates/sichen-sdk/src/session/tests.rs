@@ -766,15 +766,94 @@ fn a_worker_that_cannot_write_its_journal_takes_no_work_but_reports_what_it_has(
 fn an_attempt_that_does_not_die_after_the_session_ends_the_process() {
     let mut play = Play::up(1);
     play.server(FromServer::Grant(grant(1, lease(0, 5))));
-    let out = play.feed(Input::AttemptStuck(lease(0, 5)));
-    assert_eq!(
-        Play::exit(&out),
-        None,
-        "under a live session it is only listed"
-    );
-    play.server(FromServer::SessionLost(v1::SessionLost::default()));
+    let out = play.server(FromServer::SessionLost(v1::SessionLost::default()));
+    assert_eq!(Play::exit(&out), None, "it has its time to end");
     let out = play.feed(Input::AttemptStuck(lease(0, 5)));
     assert_eq!(Play::exit(&out), Some(ExitReason::Stuck(lease(0, 5))));
+}
+
+/// It was found out under the session that was lost later: nobody says so again.
+#[test]
+fn an_attempt_stuck_before_its_session_is_lost_ends_the_process_too() {
+    let mut play = Play::up(2);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    play.feed(Input::AttemptStuck(lease(0, 5)));
+    let out = play.feed(Input::AttemptStuck(lease(1, 6)));
+    assert_eq!(Play::exit(&out), None, "under a live session it is listed");
+    let ended = Ended::Stopped;
+    play.feed(Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended,
+    });
+    let out = play.server(FromServer::SessionLost(v1::SessionLost::default()));
+    assert_eq!(Play::exit(&out), Some(ExitReason::Stuck(lease(1, 6))));
+}
+
+/// More than any outbox holds, and no spinning while they wait.
+#[test]
+fn results_and_checkpoints_go_out_no_faster_than_they_are_answered() {
+    const MANY: i32 = 3_000;
+    let finished = |no| {
+        Recovered::Finished(v1::Finish {
+            shard: Some(lease(no, 5).shard()),
+            token: 5,
+            ..v1::Finish::default()
+        })
+    };
+    let mut play = Play::new(3_000, (0..MANY).map(finished).collect());
+    play.feed(Input::Connected);
+    let mut open = Play::finishes(&play.server(welcome(1)));
+    let mut sent = 0;
+    while let Some(finish) = open.pop() {
+        assert!(open.len() < 256);
+        assert!(play.session.next_wake().unwrap() > play.now, "it spins");
+        sent += 1;
+        let lease = Lease::from_wire(finish.shard, finish.token).unwrap();
+        let out = play.server(ack(lease, v1::Verdict::Accepted));
+        open.extend(Play::finishes(&out));
+    }
+    assert_eq!((sent, play.session.unreported().count()), (MANY, 0));
+
+    let mut awaited: Vec<v1::CheckpointReport> = Vec::new();
+    for no in 0..MANY {
+        let seq = u64::try_from(no).unwrap() + 1;
+        play.server(FromServer::Grant(grant(seq, lease(no, 7))));
+        let checkpoint = v1::Checkpoint {
+            seq: 1,
+            position: b"x".to_vec(),
+            counters: None,
+        };
+        let out = play.feed(Input::HandlerCheckpoint {
+            lease: lease(no, 7),
+            checkpoint,
+            flush: false,
+        });
+        awaited.extend(checkpoints(&out));
+    }
+    let mut sent = 0;
+    while let Some(report) = awaited.pop() {
+        assert!(awaited.len() < 256);
+        assert!(play.session.next_wake().unwrap() > play.now, "it spins");
+        sent += 1;
+        let out = play.server(FromServer::CheckpointAck(v1::CheckpointAck {
+            shard: report.shard,
+            token: report.token,
+            seq: 1,
+            verdict: v1::Verdict::Accepted.into(),
+        }));
+        awaited.extend(checkpoints(&out));
+    }
+    assert_eq!(sent, MANY);
+}
+
+fn checkpoints(out: &[Output]) -> Vec<v1::CheckpointReport> {
+    out.iter()
+        .filter_map(|output| match output {
+            Output::Send(ToServer::Checkpoint(report)) => Some(report.clone()),
+            _ => None,
+        })
+        .collect()
 }
 
 #[test]
