@@ -12,6 +12,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod codegen;
 mod licences;
 mod limits;
+mod schema;
 mod services;
 mod stage;
 mod states;
@@ -41,6 +42,12 @@ enum Command {
     /// Draw docs/states.md from the move table
     States {
         /// Change nothing; fail when the page is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write docs/schema/job-v1.json from the job document's types
+    Schema {
+        /// Change nothing; fail when the file is stale
         #[arg(long)]
         check: bool,
     },
@@ -76,6 +83,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Test(options) => test::run(&options),
         Command::Zoo(options) => zoo::run(&options),
         Command::States { check } => states::run(check),
+        Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),
         Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),

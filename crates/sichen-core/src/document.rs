@@ -12,10 +12,12 @@ mod check;
 mod duration;
 mod resolve;
 mod retry;
+mod schema;
 mod timing;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Problem, check};
@@ -24,6 +26,7 @@ pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
 };
+pub use schema::schema;
 pub use timing::{
     CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec, Timing,
 };
@@ -32,12 +35,14 @@ pub use timing::{
 pub const API_VERSION: &str = "sichen/v1";
 
 /// A whole document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Document {
     /// `sichen/v1`.
+    #[schemars(extend("const" = API_VERSION))]
     pub api_version: String,
     /// `Job`.
+    #[schemars(extend("const" = "Job"))]
     pub kind: String,
     /// Name and labels.
     pub metadata: Metadata,
@@ -46,10 +51,10 @@ pub struct Document {
 }
 
 /// Name and labels.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Metadata {
-    /// The job's name in its namespace; see [`crate::name::Name`].
+    /// The job's name in its namespace: lower-case letters, digits and `-`, at most 63.
     pub name: String,
     /// The tenant; `default` if left out.
     #[serde(default = "default_name")]
@@ -67,7 +72,7 @@ fn default_name() -> String {
 }
 
 /// What to run, when and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// When; none means only on request.
@@ -88,9 +93,11 @@ pub struct Spec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<ShardsSpec>,
     /// Shards of one run that may run at once; all workers' slots if left out.
+    #[schemars(range(min = 1, max = 100_000))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u32>,
     /// Higher goes first, −1,000 to 1,000; 0 if left out.
+    #[schemars(range(min = -1000, max = 1000))]
     #[serde(default)]
     pub priority: i32,
     /// When a failed shard is tried again.
@@ -125,7 +132,7 @@ fn default_zone() -> String {
 }
 
 /// What a shard's attempt starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RunSpec {
     /// A handler registered in a worker program under this name.
@@ -135,7 +142,7 @@ pub enum RunSpec {
 }
 
 /// A process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProcessSpec {
     /// Program and arguments, never a shell line.
@@ -149,7 +156,7 @@ pub struct ProcessSpec {
 }
 
 /// How the input is cut.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ShardsSpec {
     /// This many shards, told apart by index and total.
@@ -161,7 +168,7 @@ pub enum ShardsSpec {
 }
 
 /// A range of keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RangeSpec {
     /// Integers (default), or instants.
@@ -178,7 +185,7 @@ pub struct RangeSpec {
 }
 
 /// What the keys of a range are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum KeysSpec {
     /// 64-bit integers.
@@ -189,7 +196,7 @@ pub enum KeysSpec {
 }
 
 /// Size of a shard.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SizeSpec {
     /// Keys.
@@ -199,7 +206,7 @@ pub enum SizeSpec {
 }
 
 /// Where a range begins and ends; half open, fixed once per run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum BoundsSpec {
     /// Given here.
@@ -213,7 +220,7 @@ pub enum BoundsSpec {
 }
 
 /// Bounds given in the document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LiteralBounds {
     /// First key.
@@ -223,7 +230,7 @@ pub struct LiteralBounds {
 }
 
 /// A key: an integer, or an RFC 3339 instant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum KeySpec {
     /// An integer.
@@ -233,7 +240,7 @@ pub enum KeySpec {
 }
 
 /// Bounds taken from the run's parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ParameterBounds {
     /// Name of the parameter with the first key.
@@ -243,7 +250,7 @@ pub struct ParameterBounds {
 }
 
 /// Bounds read by a query.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct QueryBounds {
     /// Name of a data source in the worker's configuration.
@@ -253,7 +260,7 @@ pub struct QueryBounds {
 }
 
 /// A list of items.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ItemsSpec {
     /// Given here.
@@ -263,7 +270,7 @@ pub enum ItemsSpec {
 }
 
 /// Limits on time; none if left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TimeoutsSpec {
     /// Of one attempt.

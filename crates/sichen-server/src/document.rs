@@ -239,4 +239,6 @@ fn shortened(text: &str) -> String {
 }
 
 #[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
 mod tests;

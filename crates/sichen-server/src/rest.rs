@@ -17,6 +17,7 @@ mod jobs;
 mod output;
 mod request;
 mod runs;
+mod schemas;
 pub mod wire;
 
 use std::sync::Arc;
@@ -149,7 +150,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(history::events))
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))
-        .routes(routes!(cluster::members));
+        .routes(routes!(cluster::members))
+        .routes(routes!(schemas::job));
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
 }
 

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get,
-    import, jobs, logs, next, report, run, runs, server, shards, trace, verify, worker,
+    import, jobs, logs, next, report, run, runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -74,6 +74,7 @@ pub enum Command {
     Report(report::Report),
     #[command(subcommand)]
     Fence(fence::Command),
+    Schema(schema::Schema),
     Completions(completions::Completions),
 }
 
@@ -145,6 +146,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Due(args) => local(|out| due::run(&args, out)),
         Command::Report(args) => report::say(args).await,
         Command::Fence(command) => Ok(fence::run(command).await?),
+        Command::Schema(args) => schema::print(&args),
         Command::Completions(args) => completions::print(&args),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::Problems;
@@ -13,10 +14,11 @@ use crate::lifecycle::AttemptEnd;
 use crate::retry::{self, Action, MAX_CODE_BYTES, MAX_LISTED, MAX_RULES, Rule};
 
 /// When a failed shard is tried again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RetrySpec {
     /// Started attempts in one budget, 1 to 1,000; 3 if left out.
+    #[schemars(range(min = 1, max = 1000))]
     #[serde(default = "default_attempts")]
     pub max_attempts: u32,
     /// The wait between them; full jitter from 1 s to 5 min if left out.
@@ -42,7 +44,7 @@ impl Default for RetrySpec {
 }
 
 /// The wait between attempts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum BackoffSpec {
     /// Always the same.
@@ -54,12 +56,13 @@ pub enum BackoffSpec {
 }
 
 /// A growing wait.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExponentialSpec {
     /// After the first attempt.
     pub base: Duration,
     /// Growth, 1 to 100; 2 if left out.
+    #[schemars(range(min = 1, max = 100))]
     #[serde(default = "default_factor")]
     pub factor: f64,
     /// Longest wait.
@@ -74,7 +77,7 @@ fn default_factor() -> f64 {
 ///
 /// It fits an attempt that any of its lists names: `exitCodes` of a process, `errors` by their
 /// code, `ends` by how the attempt ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RetryRuleSpec {
     /// Exit codes of a process, 1 to 255, single or as a range such as `"10-19"`.
@@ -95,7 +98,7 @@ pub struct RetryRuleSpec {
 }
 
 /// An exit code, or a range of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ExitCodesSpec {
     /// One.
@@ -105,7 +108,7 @@ pub enum ExitCodesSpec {
 }
 
 /// How an attempt ended without success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EndSpec {
     /// By an error.
@@ -117,7 +120,7 @@ pub enum EndSpec {
 }
 
 /// What a rule does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ActionSpec {
     /// Another attempt, if `maxAttempts` allows one.

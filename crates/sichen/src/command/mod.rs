@@ -19,6 +19,7 @@ pub mod next;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod schema;
 pub mod server;
 pub mod shards;
 pub mod trace;

@@ -6,6 +6,7 @@
 //! # Not here
 //! What it means ([`super::read`], [`crate::schedule`]).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Duration;
@@ -13,7 +14,7 @@ use crate::schedule::cron::{Dialect, Fold, Gap};
 use crate::schedule::overlap::Overlap;
 
 /// One schedule: exactly one of `cron`, `every`, `at`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScheduleSpec {
     /// A cron expression.
@@ -49,7 +50,7 @@ pub struct ScheduleSpec {
 }
 
 /// What happens when a planned time comes while a run of the job is active.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OverlapSpec {
     /// Both run.
@@ -64,7 +65,7 @@ pub enum OverlapSpec {
 }
 
 /// A queue of runs that wait for their turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct QueueSpec {
     /// How many may wait; what comes on top is skipped.
@@ -85,7 +86,7 @@ impl OverlapSpec {
 }
 
 /// What a run's period reaches over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeriodSpec {
     /// From the planned instant before to this one.
@@ -102,7 +103,7 @@ impl PeriodSpec {
 }
 
 /// What happens to planned times that were missed while down.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CatchUpSpec {
     /// Which of them run; the latest if left out.
@@ -114,7 +115,7 @@ pub struct CatchUpSpec {
 }
 
 /// Which missed times run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CatchUpPolicySpec {
     /// None.

@@ -19,6 +19,7 @@ mod search;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::{Error, FieldName, Kind};
@@ -31,7 +32,7 @@ use super::tally::Tally;
 use super::zone::{self, ceil, floor};
 
 /// The rules that an expression is read by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
     /// Five fields of crontab(5), plus `L`, `W`, `#`, `H` and `@every`.
@@ -95,7 +96,7 @@ impl Dialect {
 }
 
 /// What becomes of a fixed time that a clock change leaves out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
     /// One run at the first instant after the gap, however many times fell into it.
@@ -108,7 +109,7 @@ pub enum Gap {
 }
 
 /// What becomes of a fixed time that a clock change repeats.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
     /// It counts in the first pass.

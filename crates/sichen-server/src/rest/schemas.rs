@@ -1,0 +1,18 @@
+//! Schemas of what people write.
+//!
+//! # Not here
+//! The schema itself (`sichen_core::document`); the description of this API (`openapi.json`).
+
+use axum::Json;
+use sichen_core::document;
+
+/// JSON Schema (draft 2020-12) of a job document.
+#[utoipa::path(
+    get,
+    path = "/schemas/job",
+    tag = "jobs",
+    responses((status = 200, body = Object, content_type = "application/json")),
+)]
+pub(super) async fn job() -> Json<serde_json::Value> {
+    Json(document::schema())
+}
