@@ -10,6 +10,7 @@
 //! # Not here
 //! What a document means (`sichen_core::document`).
 
+mod foreign;
 mod nearest;
 mod shape;
 mod tree;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 
 use sichen_core::document::{Document, check};
 
+pub use foreign::{Foreign, read_foreign};
 use tree::{Node, Place};
 
 /// The largest text, in bytes.

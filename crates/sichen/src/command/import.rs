@@ -6,9 +6,12 @@
 //! - Every imported job is held to the rules of `sichen apply` before it is shown.
 //!
 //! # Not here
-//! The sources themselves (`crontab`).
+//! The sources themselves (`crontab`, `kubernetes`).
 
+mod container;
 mod crontab;
+mod failures;
+mod kubernetes;
 mod source;
 
 use std::io::Read as _;
@@ -22,13 +25,13 @@ use serde_json::Value;
 use sichen_core::document::Document;
 use sichen_core::schedule::zone_by_name;
 use sichen_server::document;
-use sichen_server::rest::wire::Applied;
+use sichen_server::rest::wire::{Applied, AppliedDocument, Job};
 
 use crate::client::{Client, Connection};
 use crate::command::documents::applied_line;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Form, Output};
-use source::{Import, Level};
+use source::{Import, Imported, Level};
 
 /// Times compared with the source's where nothing else is asked for.
 const PROVED: usize = 100;
@@ -44,6 +47,18 @@ const MAX_PROVED: u32 = 10_000;
 pub enum ImportFrom {
     /// A crontab: of a user, or with --system of a machine.
     Crontab(Crontab),
+    /// Kubernetes manifests: CronJobs, alone or in lists; other kinds are named and passed over.
+    Kubernetes(Kubernetes),
+}
+
+/// Manifests.
+#[derive(Debug, Args)]
+pub struct Kubernetes {
+    /// YAML or JSON files with one or more documents; `-` reads the standard input.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// A crontab.
@@ -132,6 +147,23 @@ pub async fn run(from: ImportFrom) -> Result<ExitCode, Failure> {
             let import = crontab::read(&bytes, &options);
             finish(vec![(shown(&args.file), import)], &args.target).await
         }
+        ImportFrom::Kubernetes(args) => {
+            let options = kubernetes::Options {
+                time_zone: args.target.tz.clone(),
+                namespace: args.target.namespace.clone(),
+                pool: args.target.pool.clone(),
+            };
+            let mut sources = Vec::new();
+            for path in &args.files {
+                let bytes = read(path, document::MAX_TEXT_BYTES)?;
+                let text = String::from_utf8(bytes).map_err(|error| {
+                    let error = error.utf8_error();
+                    Failure::usage(format!("SC7005: {} is not UTF-8: {error}", shown(path)))
+                })?;
+                sources.push((shown(path), kubernetes::read(&text, &options)));
+            }
+            finish(sources, &args.target).await
+        }
     }
 }
 
@@ -177,7 +209,7 @@ async fn finish(mut sources: Vec<(String, Import)>, target: &Target) -> Result<E
         return Err(Failure::usage(text));
     }
     if target.apply {
-        apply(text, target).await?;
+        apply(&sources, text, target).await?;
     } else {
         show(&sources, text, proved, target.output)?;
     }
@@ -316,15 +348,43 @@ fn show(
     output.show(&view, |_| String::new())
 }
 
-async fn apply(text: String, target: &Target) -> Result<(), Failure> {
+/// Applies the documents. What is switched off at its source is paused before it has a schedule, so
+/// that no time of it is ever started.
+async fn apply(sources: &[(String, Import)], text: String, target: &Target) -> Result<(), Failure> {
     let mut all = Applied {
         documents: Vec::new(),
     };
     if !text.is_empty() {
         let client = Client::new(&target.connection)?;
+        for job in sources.iter().flat_map(|(_, import)| &import.jobs) {
+            if job.paused {
+                pause(&client, job).await?;
+            }
+        }
         all = client.post_documents(&["jobs:apply"], text).await?;
     }
     target.output.show(&all, |all| {
         all.documents.iter().map(applied_line).collect::<String>()
     })
+}
+
+/// Sees to it that the job is there and paused.
+async fn pause(client: &Client, job: &Imported) -> Result<(), Failure> {
+    let metadata = &job.document["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or("default");
+    let path = ["jobs", namespace, job.name()];
+    match client.get::<Job>(&path, Vec::new()).await {
+        Ok(there) if there.paused => return Ok(()),
+        Ok(_) => {}
+        Err(failure) if failure.exit == Exit::NotFound => {
+            let mut idle = job.document.clone();
+            idle["spec"]["schedules"] = Value::Array(Vec::new());
+            let text = idle.to_string();
+            let _: Applied = client.post_documents(&["jobs:apply"], text).await?;
+        }
+        Err(failure) => return Err(failure),
+    }
+    let path = ["jobs", namespace, job.name(), "pause"];
+    let _: AppliedDocument = client.post(&path, None::<&()>, true).await?;
+    Ok(())
 }

@@ -19,6 +19,7 @@ mod failover;
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
 mod fence;
+mod import;
 mod logs;
 mod outage;
 mod program;

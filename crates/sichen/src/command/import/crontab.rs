@@ -237,6 +237,7 @@ impl Table<'_> {
                 .chain([format!("line {number}: {text}")])
                 .collect(),
             source: vec![source],
+            paused: false,
         })
     }
 

@@ -55,6 +55,8 @@ pub struct Imported {
     pub comments: Vec<String>,
     /// Its times by the source's own rules.
     pub source: Vec<Timetable>,
+    /// Switched off at the source.
+    pub paused: bool,
 }
 
 /// All that a source gives.
