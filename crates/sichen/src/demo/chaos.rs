@@ -343,7 +343,7 @@ impl Chaos {
             .map(|shard| shard.upper)
             .max()
             .unwrap_or(1);
-        let gap = ledger::free_id(&director.ledger, lowest)?;
+        let gap = ledger::free_id(&director.ledger, lowest)?.unwrap_or(i64::MAX);
         let passed = view.shards.values().any(|shard| {
             (shard.from..=shard.upper).contains(&gap) && shard.checkpoint >= Some(gap)
         });
@@ -377,25 +377,27 @@ impl Chaos {
         highest: i64,
         when: &str,
     ) -> anyhow::Result<()> {
-        let tx = director.ledger.unchecked_transaction()?;
         let ids = (1..=LATE_ENTRIES).filter_map(|n| highest.checked_add(n));
         let ids = ids
             .filter(|id| *id < i64::MAX)
             .chain([low])
             .collect::<Vec<_>>();
-        for id in &ids {
-            let entry = Entry {
-                id: *id,
-                account: "acct-0007".to_owned(),
-                amount_minor: 77_700 + *id % 100,
-                occurred_at: jiff::Timestamp::UNIX_EPOCH,
-            };
-            anyhow::ensure!(
-                ledger::insert(&tx, &entry)?,
-                "id {id} was free a moment ago"
-            );
-        }
-        tx.commit()?;
+        let ledger = &director.ledger;
+        ledger.in_transaction(|| {
+            for id in &ids {
+                let entry = Entry {
+                    id: *id,
+                    account: "acct-0007".to_owned(),
+                    amount_minor: 77_700 + *id % 100,
+                    occurred_at: jiff::Timestamp::UNIX_EPOCH,
+                };
+                anyhow::ensure!(
+                    ledger::insert(ledger, &entry)?,
+                    "id {id} was free a moment ago"
+                );
+            }
+            Ok(())
+        })?;
         director.screen.event(&format!(
             "entries   {} more arrive {when}: {} beyond its bound, and id {low}, which it has passed \
              already",

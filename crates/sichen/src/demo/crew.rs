@@ -19,8 +19,10 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::database::At;
 use super::protocol::{Line, MAX_LINE_BYTES};
 use super::settle::Zoo;
+use super::worker::LEDGER_VARIABLE;
 
 /// Workers of the demo.
 pub const WORKERS: usize = 3;
@@ -56,16 +58,23 @@ pub struct Crew {
 /// What starts a worker.
 #[derive(Clone, Debug)]
 pub struct Hire {
-    pub ledger: PathBuf,
+    pub ledger: At,
     pub zoo: Option<Zoo>,
 }
 
 impl Crew {
-    /// Starts the server on `dir` and waits until it answers.
-    pub async fn start_server(dir: &Path) -> anyhow::Result<Crew> {
+    /// Starts the server on `dir`, over the database `store` if one is named, and waits until it
+    /// answers.
+    pub async fn start_server(dir: &Path, store: Option<&str>) -> anyhow::Result<Crew> {
         let data = dir.join("server");
         let log = std::fs::File::create(dir.join("server.log"))?;
-        let mut server = program()?
+        let mut command = program()?;
+        // Not among its arguments, which everybody on the machine can read.
+        match store {
+            Some(url) => command.env("SICHEN_STORE", url),
+            None => command.env_remove("SICHEN_STORE"),
+        };
+        let mut server = command
             .arg("server")
             .arg("--data")
             .arg(&data)
@@ -109,6 +118,10 @@ impl Crew {
     /// Starts the workers; what they tell comes over the channel.
     pub fn start_workers(&mut self, hire: &Hire) -> anyhow::Result<mpsc::Receiver<Line>> {
         let (notices, told) = mpsc::channel(NOTICES);
+        let ledger = match &hire.ledger {
+            At::File(path) => path.as_os_str(),
+            At::Postgres(url) => url.as_ref(),
+        };
         for n in 1..=WORKERS {
             let name = format!("worker-{n}");
             let log = std::fs::File::create(self.dir.join(format!("{name}.log")))?;
@@ -116,8 +129,7 @@ impl Crew {
             command
                 .arg("demo-worker")
                 .args(["--server", &self.address, "--name", &name])
-                .arg("--ledger")
-                .arg(&hire.ledger)
+                .env(LEDGER_VARIABLE, ledger)
                 .arg("--data-dir")
                 .arg(self.dir.join(&name))
                 .arg("--join-token-file")

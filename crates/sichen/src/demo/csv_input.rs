@@ -13,8 +13,8 @@ use std::io::{BufRead, Read};
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use rusqlite::Connection;
 
+use super::database::Database;
 use super::ledger::{self, Entry, MAX_ENTRIES};
 
 /// The header line.
@@ -52,7 +52,7 @@ pub struct Loaded {
 /// The first bad row under [`OnBadRow::Stop`], a missing or wrong header, a read error, and an
 /// input without any entry. The caller throws the half-filled ledger away.
 pub fn load(
-    conn: &Connection,
+    database: &Database,
     input: impl Read,
     on_bad_row: OnBadRow,
     progress: &mut dyn FnMut(u64),
@@ -67,45 +67,23 @@ pub fn load(
     let mut sums: HashMap<String, i64> = HashMap::new();
     let mut more = true;
     while more {
-        let tx = conn.unchecked_transaction()?;
-        let start = loaded.entries;
-        while more && loaded.entries - start < LOAD_BATCH {
-            let row = match lines.next()? {
-                Next::End => {
-                    more = false;
-                    continue;
-                }
-                Next::Line([]) => continue,
-                Next::Line(line) => parse(line),
-                Next::TooLong => Err(format!("longer than {MAX_LINE_BYTES} bytes")),
-            };
-            let outcome = match row {
-                Ok(entry) => add(&tx, &mut sums, &entry)?,
-                Err(reason) => Err(reason),
-            };
-            match outcome {
-                Ok(()) => loaded.entries += 1,
-                Err(reason) if on_bad_row == OnBadRow::Stop => {
-                    bail!(
-                        "line {}: {reason}\n(nothing was loaded; --on-bad-row skip leaves such \
-                         rows out and counts them)",
-                        lines.number
-                    );
-                }
-                Err(reason) => {
-                    loaded.skipped += 1;
-                    if loaded.examples.len() < EXAMPLES {
-                        loaded
-                            .examples
-                            .push(format!("line {}: {reason}", lines.number));
-                    }
-                }
+        more = database.in_transaction(|| {
+            let start = loaded.entries;
+            while loaded.entries - start < LOAD_BATCH {
+                let row = match lines.next()? {
+                    Next::End => return Ok(false),
+                    Next::Line([]) => continue,
+                    Next::Line(line) => parse(line),
+                    Next::TooLong => Err(format!("longer than {MAX_LINE_BYTES} bytes")),
+                };
+                let outcome = match row {
+                    Ok(entry) => add(database, &mut sums, &entry)?,
+                    Err(reason) => Err(reason),
+                };
+                count(outcome, on_bad_row, lines.number, &mut loaded)?;
             }
-            if loaded.entries > MAX_ENTRIES {
-                bail!("line {}: more than {MAX_ENTRIES} entries", lines.number);
-            }
-        }
-        tx.commit()?;
+            anyhow::Ok(true)
+        })?;
         progress(loaded.entries);
     }
     if loaded.entries == 0 {
@@ -117,9 +95,37 @@ pub fn load(
     Ok(loaded)
 }
 
+/// Counts what became of the row on line `number`.
+fn count(
+    outcome: Result<(), String>,
+    on_bad_row: OnBadRow,
+    number: u64,
+    loaded: &mut Loaded,
+) -> anyhow::Result<()> {
+    match outcome {
+        Ok(()) => loaded.entries += 1,
+        Err(reason) if on_bad_row == OnBadRow::Stop => {
+            bail!(
+                "line {number}: {reason}\n(nothing was loaded; --on-bad-row skip leaves such \
+                 rows out and counts them)"
+            );
+        }
+        Err(reason) => {
+            loaded.skipped += 1;
+            if loaded.examples.len() < EXAMPLES {
+                loaded.examples.push(format!("line {number}: {reason}"));
+            }
+        }
+    }
+    if loaded.entries > MAX_ENTRIES {
+        bail!("line {number}: more than {MAX_ENTRIES} entries");
+    }
+    Ok(())
+}
+
 /// Adds a parsed entry; the inner error is the row's fault.
 fn add(
-    conn: &Connection,
+    database: &Database,
     sums: &mut HashMap<String, i64>,
     entry: &Entry,
 ) -> anyhow::Result<Result<(), String>> {
@@ -129,7 +135,7 @@ fn add(
         let reason = format!("the total of account {:?} would overflow", entry.account);
         return Ok(Err(reason));
     };
-    if !ledger::insert(conn, entry)? {
+    if !ledger::insert(database, entry)? {
         return Ok(Err(format!("id {} appears twice", entry.id)));
     }
     match sums.get_mut(&entry.account) {

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use rusqlite::Connection;
 use sichen_server::rest::wire;
 use tokio::sync::mpsc;
 
 use super::chaos::Chaos;
 use super::crew::Crew;
+use super::database::Database;
 use super::facts::{Facts, RefusedWrite, RunFacts, Takeover};
 use super::protocol::{Line, Notice};
 use super::screen::Screen;
@@ -83,7 +83,7 @@ impl View {
 pub struct Director {
     pub crew: Crew,
     pub screen: Screen,
-    pub ledger: Connection,
+    pub ledger: Database,
     pub facts: Facts,
     client: Client,
     told: mpsc::Receiver<Line>,
@@ -94,7 +94,7 @@ impl Director {
         crew: Crew,
         told: mpsc::Receiver<Line>,
         client: Client,
-        ledger: Connection,
+        ledger: Database,
         screen: Screen,
     ) -> Director {
         Director {

@@ -1,6 +1,6 @@
 //! The demo's business database: a ledger of entries, the totals settled from it, and its fence.
 //!
-//! This is the user's side of the story. Sichen never opens this file; the workers do.
+//! This is the user's side of the story. Sichen never looks into it; the workers do.
 //!
 //! # Invariants
 //! - `settled_run` is NULL until exactly one run has counted the entry.
@@ -9,19 +9,18 @@
 //! # Not here
 //! Reading a CSV file (`csv_input`), settling (`settle`), judging the result (`verify`).
 
-use std::path::Path;
-use std::time::Duration;
-
 use anyhow::Context;
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+
+use super::database::{Database, Error, Value};
+use super::fence;
 
 /// Accounts of a generated ledger.
 pub const ACCOUNTS: u64 = 500;
 /// Most entries that the demo takes, generated or read.
 pub const MAX_ENTRIES: u64 = 20_000_000;
-/// Rows a transaction while loading.
-const LOAD_BATCH: u64 = 20_000;
+/// Generated entries a transaction.
+const LOAD_BATCH: usize = 20_000;
 /// Start of the generated ledger's day (2026-08-29 in Asia/Shanghai), in seconds since 1970.
 const DAY_START_S: i64 = 1_788_019_200 - 86_400;
 const DAY_S: i64 = 86_400;
@@ -37,24 +36,22 @@ pub struct Entry {
     pub occurred_at: Timestamp,
 }
 
-/// Opens (and makes, if missing) the business database so that several processes can share it.
-///
-/// WAL lets readers go on beside the one writer; a writer waits up to 20 s for its turn.
-pub fn open(path: &Path) -> anyhow::Result<Connection> {
-    let conn = Connection::open(path).with_context(|| format!("can't open {}", path.display()))?;
-    conn.busy_timeout(Duration::from_secs(20))?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
-    conn.pragma_update(None, "synchronous", "NORMAL")?;
-    Ok(conn)
+/// What SQLite and PostgreSQL spell differently in a table: an integer key, and the table's end.
+fn dialect(database: &Database) -> (&'static str, &'static str) {
+    match database {
+        Database::Sqlite(_) => ("INTEGER", "WITHOUT ROWID"),
+        Database::Postgres(_) => ("BIGINT", ""),
+    }
 }
 
 /// Makes the tables of the business database, the fence kit's among them.
-pub fn create(conn: &Connection) -> anyhow::Result<()> {
-    conn.execute_batch(
+pub fn create(database: &Database) -> anyhow::Result<()> {
+    let (integer, end) = dialect(database);
+    let tables = format!(
         "CREATE TABLE ledger (
-           id           INTEGER PRIMARY KEY,
+           id           {integer} PRIMARY KEY,
            account      TEXT NOT NULL,
-           amount_minor INTEGER NOT NULL,
+           amount_minor {integer} NOT NULL,
            occurred_at  TEXT NOT NULL,
            settled_run  TEXT
          );
@@ -62,58 +59,83 @@ pub fn create(conn: &Connection) -> anyhow::Result<()> {
          CREATE TABLE settlement_totals (
            run          TEXT NOT NULL,
            account      TEXT NOT NULL,
-           amount_minor INTEGER NOT NULL,
-           entries      INTEGER NOT NULL CHECK (entries > 0),
+           amount_minor {integer} NOT NULL,
+           entries      {integer} NOT NULL CHECK (entries > 0),
            PRIMARY KEY (run, account)
-         ) WITHOUT ROWID;",
-    )
-    .context("the business database could not be made (does it exist already?)")?;
-    sichen_sdk::fence::sqlite::install(conn)?;
+         ) {end};"
+    );
+    database
+        .batch(&tables)
+        .context("the business database could not be made (does it exist already?)")?;
+    fence::install(database)?;
     Ok(())
 }
 
 /// Adds one entry; `false` if its id is taken.
-pub fn insert(conn: &Connection, entry: &Entry) -> rusqlite::Result<bool> {
-    let added = conn
-        .prepare_cached(
-            "INSERT INTO ledger (id, account, amount_minor, occurred_at) VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT (id) DO NOTHING",
-        )?
-        .execute(params![
-            entry.id,
-            entry.account,
-            entry.amount_minor,
-            entry.occurred_at.to_string()
-        ])?;
+pub fn insert(database: &Database, entry: &Entry) -> Result<bool, Error> {
+    let added = database.execute(
+        "INSERT INTO ledger (id, account, amount_minor, occurred_at) VALUES ($1, $2, $3, $4)
+           ON CONFLICT (id) DO NOTHING",
+        &[
+            entry.id.into(),
+            entry.account.as_str().into(),
+            entry.amount_minor.into(),
+            entry.occurred_at.to_string().as_str().into(),
+        ],
+    )?;
     Ok(added == 1)
 }
 
+/// Adds entries with ids that are free.
+fn insert_all(database: &Database, entries: &[Entry]) -> Result<u64, Error> {
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|e| (e.id, &e.account, e.amount_minor, e.occurred_at.to_string()))
+        .collect();
+    let rows = serde_json::json!(rows).to_string();
+    let statement = format!(
+        "INSERT INTO ledger (id, account, amount_minor, occurred_at)
+           SELECT CAST(value ->> 0 AS BIGINT), value ->> 1, CAST(value ->> 2 AS BIGINT), value ->> 3
+             FROM {} WHERE TRUE
+           ON CONFLICT (id) DO NOTHING",
+        database.each(1)
+    );
+    database.execute(&statement, &[Value::Text(&rows)])
+}
+
 /// Number of entries, least and greatest id.
-pub fn extent(conn: &Connection) -> rusqlite::Result<(u64, Option<(i64, i64)>)> {
-    conn.query_row("SELECT count(*), min(id), max(id) FROM ledger", [], |row| {
-        let count: i64 = row.get(0)?;
-        let extremes: Option<i64> = row.get(1)?;
-        let max: Option<i64> = row.get(2)?;
-        Ok((count.unsigned_abs(), extremes.zip(max)))
-    })
+pub fn extent(database: &Database) -> Result<(u64, Option<(i64, i64)>), Error> {
+    let extent = database.row(
+        "SELECT count(*), min(id), max(id) FROM ledger",
+        &[],
+        |row| Ok((row.count(0)?, row.maybe_int(1)?.zip(row.maybe_int(2)?))),
+    )?;
+    Ok(extent.unwrap_or_default())
 }
 
 /// The least id above `from` that no entry has: where a late entry can still turn up.
-pub fn free_id(conn: &Connection, from: i64) -> rusqlite::Result<i64> {
-    conn.query_row(
+pub fn free_id(database: &Database, from: i64) -> Result<Option<i64>, Error> {
+    database.row(
         "SELECT l.id + 1 FROM ledger l
-          WHERE l.id >= ?1 AND NOT EXISTS (SELECT 1 FROM ledger n WHERE n.id = l.id + 1)
+          WHERE l.id >= $1 AND NOT EXISTS (SELECT 1 FROM ledger n WHERE n.id = l.id + 1)
           ORDER BY l.id LIMIT 1",
-        [from],
-        |row| row.get(0),
+        &[from.into()],
+        |row| row.int(0),
     )
+}
+
+/// The mark of an entry; `None` if there is no such entry or nobody has settled it.
+pub fn mark(database: &Database, id: i64) -> Result<Option<String>, Error> {
+    let statement = "SELECT settled_run FROM ledger WHERE id = $1";
+    let mark = database.row(statement, &[id.into()], |row| row.maybe_text(0))?;
+    Ok(mark.flatten())
 }
 
 /// Fills the ledger with `count` generated entries, telling `progress` how many are in.
 ///
 /// One id near the start is left out ([`reserved_id`]): the entry that will commit late.
 pub fn generate(
-    conn: &Connection,
+    database: &Database,
     count: u64,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<()> {
@@ -124,12 +146,13 @@ pub fn generate(
     let mut done = 0;
     let mut entries = Generator::new(count);
     while done < count {
-        let tx = conn.unchecked_transaction()?;
-        for entry in entries.by_ref().take(LOAD_BATCH as usize) {
-            anyhow::ensure!(insert(&tx, &entry)?, "the ledger holds entries already");
-            done += 1;
-        }
-        tx.commit()?;
+        let batch: Vec<Entry> = entries.by_ref().take(LOAD_BATCH).collect();
+        let added = insert_all(database, &batch)?;
+        anyhow::ensure!(
+            added == batch.len() as u64,
+            "the ledger holds entries already"
+        );
+        done += added;
         progress(done);
     }
     Ok(())

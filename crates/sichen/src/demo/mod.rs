@@ -6,7 +6,8 @@
 //! - It succeeds only if everything that it claims was seen to hold.
 //!
 //! # Code map
-//! - business: `ledger`, `csv_input`, `settle`, `verify`; the worker's program: `worker`
+//! - business: `ledger`, `csv_input`, `settle`, `verify`, in either database (`database`, `fence`,
+//!   `schemas`); the worker's program: `worker`
 //! - staging: `crew` (processes), `director`, `chaos`, `screen`; outcome: `facts`, `report`
 //!
 //! # Not here
@@ -15,11 +16,14 @@
 mod chaos;
 mod crew;
 pub mod csv_input;
+mod database;
 mod director;
 mod facts;
+mod fence;
 pub mod ledger;
 mod protocol;
 mod report;
+mod schemas;
 mod screen;
 pub mod settle;
 #[cfg(test)]
@@ -28,24 +32,22 @@ pub mod verify;
 pub mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use rusqlite::{Connection, OptionalExtension};
 use sichen_check::{Options, Sight, check_dump};
-use sichen_core::port::Store;
 use sichen_server::rest::wire;
-use sichen_store::clock::SystemClock;
-use sichen_store::sqlite::SqliteStore;
 
 use crate::client::{self, Client};
 use crate::clock;
+use crate::store_at::StoreAt;
 use chaos::{Chaos, Scene};
 use crew::{Crew, Hire};
 use csv_input::{Loaded, OnBadRow};
+use database::{At, Database};
 use director::{Director, Order, Stopwatch};
 use report::{Found, History, Report};
+use schemas::Schemas;
 use screen::Screen;
 use settle::Zoo;
 
@@ -62,7 +64,8 @@ const SHOW_MS: u64 = 6_000;
 ///
 /// Starts a server and three workers as processes of their own, settles a ledger in 12 shards,
 /// kills one worker and freezes another in the middle of a batch, and verifies the totals against
-/// the input alone. Needs nothing but this program. Exit code 0 only if everything holds.
+/// the input alone. Needs nothing but this program, or a PostgreSQL database with `--store`. Exit
+/// code 0 only if everything holds.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Entries of the generated ledger.
@@ -79,6 +82,10 @@ pub struct Args {
     /// What to do with a row of --input that can't be loaded.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub on_bad_row: OnBadRow,
+    /// Play it in this PostgreSQL database, server and business alike, in schemas of its own
+    /// (sichen_demo, sichen_demo_store) that are dropped at the end: postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "URL", value_parser = postgres_url)]
+    pub store: Option<StoreAt>,
     /// Leave the workers alone.
     #[arg(long)]
     pub no_chaos: bool,
@@ -91,7 +98,8 @@ pub struct Args {
         conflicts_with = "no_chaos"
     )]
     pub scene: Scene,
-    /// Keep all files here: the ledger, the server's data, logs, what each worker did.
+    /// Keep all files here: the ledger, the server's data, logs, what each worker did; with
+    /// `--store` the schemas too.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
     /// Print the report as JSON.
@@ -112,14 +120,57 @@ impl Args {
     }
 }
 
+fn postgres_url(text: &str) -> Result<StoreAt, String> {
+    match text.parse()? {
+        StoreAt::Postgres(url) => Ok(StoreAt::Postgres(url)),
+        StoreAt::Directory(_) => Err(
+            "the demo plays on SQLite by itself, in the directory of --keep; --store names a \
+             PostgreSQL database, postgres://USER@HOST/DATABASE"
+                .to_owned(),
+        ),
+    }
+}
+
 /// Runs the demo. An error is a demo that could not be brought to its end.
 pub async fn run(args: &Args) -> anyhow::Result<Report> {
-    let took = Stopwatch::start();
-    let scene = args.scene();
     let home = Home::open(args.keep.as_deref())?;
     let screen = Screen::new(args.json);
-    let path = home.path().join("business.db");
-    let ledger = ledger::open(&path)?;
+    let Some(StoreAt::Postgres(url)) = &args.store else {
+        let place = Place {
+            business: At::File(home.path().join("business.db")),
+            store: None,
+        };
+        return play(args, &home, screen, &place).await;
+    };
+    let schemas = Schemas::make(url, &screen).await?;
+    let place = Place {
+        business: At::Postgres(url.clone()),
+        store: Some(schemas.store()),
+    };
+    let mut played = play(args, &home, screen, &place).await;
+    if args.keep.is_none() {
+        let removed = schemas.remove().await;
+        // What stopped the demo matters more than what it left.
+        return played.and_then(|report| removed.map(|()| report));
+    }
+    schemas.keep().await?;
+    if let Ok(report) = &mut played {
+        report.kept_schemas = Some(schemas.shown());
+    }
+    played
+}
+
+/// Where the demo plays.
+struct Place {
+    business: At,
+    /// The server's store, if it is not in the server's own directory.
+    store: Option<String>,
+}
+
+async fn play(args: &Args, home: &Home, screen: Screen, place: &Place) -> anyhow::Result<Report> {
+    let took = Stopwatch::start();
+    let scene = args.scene();
+    let ledger = Database::open(&place.business)?;
     ledger::create(&ledger)?;
     let input = fill(args, &ledger, &screen)?;
     let (entries, _) = ledger::extent(&ledger)?;
@@ -129,13 +180,21 @@ pub async fn run(args: &Args) -> anyhow::Result<Report> {
          {FEWEST_FOR_CHAOS}, or --no-chaos"
     );
     let facts = tokio::select! {
-        staged = stage(args, home.path(), &path, entries, screen) => staged?,
+        staged = stage(args, home.path(), place, entries, screen) => staged?,
         // Dropping the stage kills its processes.
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
     };
-    let history = judge_history(&home.path().join("server"), scene).await?;
+    let store = match &place.store {
+        Some(url) => StoreAt::Postgres(url.clone()),
+        None => StoreAt::Directory(home.path().join("server")),
+    };
+    let history = judge_history(&store, scene).await?;
     let business = verify::verify(&ledger)?;
-    let late_marks = marks(&ledger, &facts.late_entries)?;
+    let late_marks = facts
+        .late_entries
+        .iter()
+        .map(|id| Ok((*id, ledger::mark(&ledger, *id)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let checks = report::checks(&Found {
         facts: &facts,
         business: &business,
@@ -153,6 +212,7 @@ pub async fn run(args: &Args) -> anyhow::Result<Report> {
         input,
         took_ms: took.milliseconds(),
         kept: args.keep.clone(),
+        kept_schemas: None,
     })
 }
 
@@ -160,11 +220,11 @@ pub async fn run(args: &Args) -> anyhow::Result<Report> {
 async fn stage(
     args: &Args,
     home: &Path,
-    ledger: &Path,
+    place: &Place,
     entries: u64,
     screen: Screen,
 ) -> anyhow::Result<facts::Facts> {
-    let mut crew = Crew::start_server(home).await?;
+    let mut crew = Crew::start_server(home, place.store.as_deref()).await?;
     let client = Client::new(&client::Connection {
         server: crew.address.clone(),
         token_file: Some(crew.server_data().join(sichen_server::auth::TOKEN_FILE)),
@@ -172,7 +232,7 @@ async fn stage(
     })
     .map_err(|failure| anyhow!("{}", failure.text))?;
     let hire = Hire {
-        ledger: ledger.to_owned(),
+        ledger: place.business.clone(),
         zoo: args.zoo,
     };
     let told = crew.start_workers(&hire)?;
@@ -185,7 +245,7 @@ async fn stage(
         crew.address,
         crewmen.collect::<Vec<_>>().join(", ")
     ));
-    let connection = ledger::open(ledger)?;
+    let connection = Database::open(&place.business)?;
     let mut director = Director::new(crew, told, client, connection, screen);
     director.apply(DOCUMENT).await?;
     let [first, second] = orders(entries, args.scene() == Scene::Gentle)?;
@@ -250,7 +310,7 @@ fn batch_for(entries: u64) -> u32 {
 }
 
 /// Fills the ledger with what was asked for.
-fn fill(args: &Args, ledger: &Connection, screen: &Screen) -> anyhow::Result<Option<Loaded>> {
+fn fill(args: &Args, ledger: &Database, screen: &Screen) -> anyhow::Result<Option<Loaded>> {
     let mut shown = 0;
     let mut progress = |entries: u64| {
         if entries / 1_000_000 > shown {
@@ -280,29 +340,13 @@ fn fill(args: &Args, ledger: &Connection, screen: &Screen) -> anyhow::Result<Opt
     Ok(Some(loaded))
 }
 
-/// Which run's mark each of the entries carries.
-fn marks(ledger: &Connection, ids: &[i64]) -> anyhow::Result<Vec<(i64, Option<String>)>> {
-    ids.iter()
-        .map(|id| {
-            let mark = ledger
-                .query_row(
-                    "SELECT settled_run FROM ledger WHERE id = ?1",
-                    [id],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            Ok((*id, mark.flatten()))
-        })
-        .collect()
-}
-
 /// Gives the stopped server's whole history to the checker.
-async fn judge_history(data: &Path, scene: Scene) -> anyhow::Result<History> {
-    let store = SqliteStore::open(data, Arc::new(SystemClock))?;
-    let dump = store.dump().await?;
+async fn judge_history(store: &StoreAt, scene: Scene) -> anyhow::Result<History> {
+    let dump = store.dump().await;
+    let dump = dump.map_err(|failure| anyhow!("{}", failure.text))?;
     let damage = u64::from(scene != Scene::Gentle);
     let options = Options {
-        seq_is_commit_order: true,
+        seq_is_commit_order: store.seq_is_commit_order(),
         quiescent: true,
         minimums: vec![
             (Sight::RunSettled, 2),

@@ -32,6 +32,8 @@ pub struct Report {
     pub took_ms: u64,
     /// Where everything was kept.
     pub kept: Option<PathBuf>,
+    /// The schemas that were kept, and in which database.
+    pub kept_schemas: Option<String>,
 }
 
 /// One thing that must hold.
@@ -295,6 +297,9 @@ impl Report {
         }
         if let Some(kept) = &self.kept {
             let _ = writeln!(out, "      kept in {}", kept.display());
+            if let Some(schemas) = &self.kept_schemas {
+                let _ = writeln!(out, "      and in the {schemas}");
+            }
         }
         let verdict = match (self.ok, self.zoo) {
             (true, None) => "All of it holds.".to_owned(),

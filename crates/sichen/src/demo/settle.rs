@@ -15,8 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, TransactionBehavior, params};
-use sichen_sdk::fence::sqlite::Fence;
+use super::database::{Database, Error as DatabaseError, Value};
+use super::fence::{self, Fence};
 
 /// Entries a batch.
 pub const BATCH: u32 = 500;
@@ -50,9 +50,9 @@ impl Batch {
 pub enum Error {
     /// The fence refused, or its database failed.
     #[error(transparent)]
-    Fence(#[from] sichen_sdk::fence::sqlite::Error),
+    Fence(#[from] fence::Error),
     #[error(transparent)]
-    Database(#[from] rusqlite::Error),
+    Database(#[from] DatabaseError),
     /// Two runs of the job were at work at once.
     #[error("entry {id} was settled by another run meanwhile")]
     SettledElsewhere { id: i64 },
@@ -76,28 +76,33 @@ pub fn start_after(fence: &Fence, display: Option<i64>, from: i64, zoo: Option<Z
 
 /// Reads the next unsettled entries with `after < id <= upper`; `None` when there are none left.
 pub fn read_batch(
-    conn: &Connection,
+    database: &Database,
     after: i64,
     upper: i64,
     run: &str,
     limit: u32,
 ) -> Result<Option<Batch>, Error> {
-    let mut statement = conn.prepare_cached(
+    let rows = database.rows(
         "SELECT id, account, amount_minor FROM ledger
-          WHERE id > ?1 AND id <= ?2 AND (settled_run IS NULL OR settled_run = ?3)
-          ORDER BY id LIMIT ?4",
+          WHERE id > $1 AND id <= $2 AND (settled_run IS NULL OR settled_run = $3)
+          ORDER BY id LIMIT $4",
+        &[
+            after.into(),
+            upper.into(),
+            run.into(),
+            i64::from(limit).into(),
+        ],
+        |row| Ok((row.int(0)?, row.text(1)?, row.int(2)?)),
     )?;
-    let mut rows = statement.query(params![after, upper, run, limit])?;
     let mut batch = Batch {
         run: run.to_owned(),
         ids: Vec::new(),
         totals: BTreeMap::new(),
     };
-    while let Some(row) = rows.next()? {
-        let account: String = row.get(1)?;
-        batch.ids.push(row.get(0)?);
+    for (id, account, amount) in rows {
+        batch.ids.push(id);
         let (sum, entries) = batch.totals.get(&account).copied().unwrap_or((0, 0));
-        let Some(sum) = sum.checked_add(row.get(2)?) else {
+        let Some(sum) = sum.checked_add(amount) else {
             return Err(Error::Overflow { account });
         };
         batch.totals.insert(account, (sum, entries + 1));
@@ -110,55 +115,80 @@ pub fn read_batch(
 /// # Errors
 /// [`Error::Fence`] when a newer holder has taken over: nothing of the batch is written.
 pub fn commit_batch(
-    conn: &mut Connection,
+    database: &Database,
     fence: &Fence,
     batch: &Batch,
     zoo: Option<Zoo>,
 ) -> Result<(), Error> {
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    match zoo {
-        None => fence.save(&tx, batch.last_id(), None)?,
-        Some(Zoo::NoFence) => save_unchecked(&tx, fence, batch.last_id())?,
-        // Begins below what is committed, so it can't save those positions again.
-        Some(Zoo::StartFromDisplayCheckpoint)
-            if fence.opened().checkpoint >= Some(batch.last_id()) =>
-        {
-            fence.check(&tx)?;
+    database.in_transaction(|| {
+        match zoo {
+            None => fence.save(database, batch.last_id())?,
+            Some(Zoo::NoFence) => save_unchecked(database, fence, batch.last_id())?,
+            // Begins below what is committed, so it can't save those positions again.
+            Some(Zoo::StartFromDisplayCheckpoint)
+                if fence.opened().checkpoint >= Some(batch.last_id()) =>
+            {
+                fence.check(database)?;
+            }
+            Some(Zoo::StartFromDisplayCheckpoint) => fence.save(database, batch.last_id())?,
         }
-        Some(Zoo::StartFromDisplayCheckpoint) => fence.save(&tx, batch.last_id(), None)?,
-    }
-    let mut add = tx.prepare_cached(
+        add(database, batch)?;
+        mark(database, batch)
+    })
+}
+
+/// Adds a batch to its run's totals.
+fn add(database: &Database, batch: &Batch) -> Result<(), Error> {
+    let totals: Vec<_> = batch
+        .totals
+        .iter()
+        .map(|(account, (sum, entries))| (account, sum, entries))
+        .collect();
+    let totals = serde_json::json!(totals).to_string();
+    let add = format!(
         "INSERT INTO settlement_totals (run, account, amount_minor, entries)
-           VALUES (?1, ?2, ?3, ?4)
+           SELECT CAST($1 AS TEXT), value ->> 0, CAST(value ->> 1 AS BIGINT),
+                  CAST(value ->> 2 AS BIGINT)
+             FROM {} WHERE TRUE
            ON CONFLICT (run, account) DO UPDATE SET
-             amount_minor = amount_minor + excluded.amount_minor,
-             entries = entries + excluded.entries",
-    )?;
-    for (account, (sum, entries)) in &batch.totals {
-        add.execute(params![batch.run, account, sum, entries])?;
-    }
-    drop(add);
-    // One by one and not by range: an entry that committed into the range meanwhile was not read.
-    let mut mark = tx.prepare_cached(
-        "UPDATE ledger SET settled_run = ?1
-          WHERE id = ?2 AND (settled_run IS NULL OR settled_run = ?1)",
-    )?;
-    for id in &batch.ids {
-        if mark.execute(params![batch.run, id])? != 1 {
-            return Err(Error::SettledElsewhere { id: *id });
-        }
-    }
-    drop(mark);
-    tx.commit()?;
+             amount_minor = settlement_totals.amount_minor + excluded.amount_minor,
+             entries = settlement_totals.entries + excluded.entries",
+        database.each(2)
+    );
+    database.execute(&add, &[batch.run.as_str().into(), Value::Text(&totals)])?;
     Ok(())
 }
 
+/// Marks each entry that was read, and not the range: an entry that committed into it meanwhile was
+/// not read.
+fn mark(database: &Database, batch: &Batch) -> Result<(), Error> {
+    let ids: Vec<[i64; 1]> = batch.ids.iter().map(|id| [*id]).collect();
+    let ids = serde_json::json!(ids).to_string();
+    let values = [batch.run.as_str().into(), Value::Text(&ids)];
+    let read = format!(
+        "id IN (SELECT CAST(value ->> 0 AS BIGINT) FROM {})",
+        database.each(2)
+    );
+    let mark = format!(
+        "UPDATE ledger SET settled_run = $1
+          WHERE {read} AND (settled_run IS NULL OR settled_run = $1)"
+    );
+    if database.execute(&mark, &values)? == batch.ids.len() as u64 {
+        return Ok(());
+    }
+    let other = format!("SELECT min(id) FROM ledger WHERE settled_run <> $1 AND {read}");
+    let id = database.row(&other, &values, |row| row.maybe_int(0))?;
+    Err(Error::SettledElsewhere {
+        id: id.flatten().unwrap_or_else(|| batch.last_id()),
+    })
+}
+
 /// The mistake [`Zoo::NoFence`]: stores the position whoever asks.
-fn save_unchecked(conn: &Connection, fence: &Fence, checkpoint: i64) -> Result<(), Error> {
-    conn.execute(
-        "UPDATE sichen_fence SET checkpoint = max(coalesce(checkpoint, ?2), ?2)
-          WHERE fence_key = ?1",
-        params![fence.key(), checkpoint],
+fn save_unchecked(database: &Database, fence: &Fence, checkpoint: i64) -> Result<(), Error> {
+    database.execute(
+        "UPDATE sichen_fence SET checkpoint = $1
+          WHERE fence_key = $2 AND (checkpoint IS NULL OR checkpoint < $1)",
+        &[checkpoint.into(), fence.key().into()],
     )?;
     Ok(())
 }
@@ -167,22 +197,18 @@ fn save_unchecked(conn: &Connection, fence: &Fence, checkpoint: i64) -> Result<(
 ///
 /// What lies unsettled at or before `after` came late: it is the next run's.
 pub fn count(
-    conn: &Connection,
+    database: &Database,
     from: i64,
     after: i64,
     upper: i64,
     run: &str,
-) -> rusqlite::Result<(u64, u64)> {
-    conn.query_row(
-        "SELECT count(*) FILTER (WHERE settled_run = ?4),
-                count(*) FILTER (WHERE settled_run IS NULL AND id > ?2)
-           FROM ledger WHERE id BETWEEN ?1 AND ?3",
-        params![from, after, upper, run],
-        |row| {
-            Ok((
-                row.get::<_, i64>(0)?.unsigned_abs(),
-                row.get::<_, i64>(1)?.unsigned_abs(),
-            ))
-        },
-    )
+) -> Result<(u64, u64), DatabaseError> {
+    let counted = database.row(
+        "SELECT count(*) FILTER (WHERE settled_run = $4),
+                count(*) FILTER (WHERE settled_run IS NULL AND id > $2)
+           FROM ledger WHERE id BETWEEN $1 AND $3",
+        &[from.into(), after.into(), upper.into(), run.into()],
+        |row| Ok((row.count(0)?, row.count(1)?)),
+    )?;
+    Ok(counted.unwrap_or_default())
 }

@@ -6,8 +6,9 @@
 //! # Not here
 //! The scheduler's own history (`sichen-check`).
 
-use rusqlite::Connection;
 use serde::Serialize;
+
+use super::database::{Database, Error};
 
 /// Accounts that differ, kept as examples.
 const EXAMPLES: i64 = 10;
@@ -61,68 +62,74 @@ impl Verification {
     }
 }
 
-/// Compares input and totals in one read transaction.
+/// Accounts whose totals differ from the input's.
+const BY_ACCOUNT: &str = "
+    SELECT account, CAST(sum(expected) AS BIGINT) AS expected,
+           CAST(sum(settled) AS BIGINT) AS settled,
+           CAST(sum(input) AS BIGINT) AS input, CAST(sum(counted) AS BIGINT) AS counted
+      FROM (SELECT account, amount_minor AS expected, 1 AS input, 0 AS settled, 0 AS counted
+              FROM ledger
+            UNION ALL
+            SELECT account, 0, 0, amount_minor, entries FROM settlement_totals) AS both_sides
+     GROUP BY account
+    HAVING sum(expected) <> sum(settled) OR sum(input) <> sum(counted)";
+
+/// Pairs of run and account whose total differs from the entries with that run's mark.
+const BY_RUN: &str = "
+    SELECT 1 AS wrong
+      FROM (SELECT settled_run AS run, account, amount_minor AS expected, 1 AS input,
+                   0 AS settled, 0 AS counted
+              FROM ledger WHERE settled_run IS NOT NULL
+            UNION ALL
+            SELECT run, account, 0, 0, amount_minor, entries FROM settlement_totals) AS both_sides
+     GROUP BY run, account
+    HAVING sum(expected) <> sum(settled) OR sum(input) <> sum(counted)";
+
+/// Compares input and totals over one snapshot.
 ///
 /// # Errors
 /// When the database can't be read, or a sum does not fit 64 bits.
-pub fn verify(conn: &Connection) -> rusqlite::Result<Verification> {
-    let tx = conn.unchecked_transaction()?;
-    let number = |query: &str| {
-        tx.query_row(query, [], |row| row.get::<_, i64>(0))
-            .map(i64::unsigned_abs)
-    };
-    let by_account = "
-        SELECT account, sum(expected) AS expected, sum(settled) AS settled,
-               sum(input) AS input, sum(counted) AS counted
-          FROM (SELECT account, amount_minor AS expected, 1 AS input, 0 AS settled, 0 AS counted
-                  FROM ledger
-                UNION ALL
-                SELECT account, 0, 0, amount_minor, entries FROM settlement_totals)
-         GROUP BY account
-        HAVING sum(expected) <> sum(settled) OR sum(input) <> sum(counted)";
-    let by_run = "
-        SELECT 1
-          FROM (SELECT settled_run AS run, account, amount_minor AS expected, 1 AS input,
-                       0 AS settled, 0 AS counted
-                  FROM ledger WHERE settled_run IS NOT NULL
-                UNION ALL
-                SELECT run, account, 0, 0, amount_minor, entries FROM settlement_totals)
-         GROUP BY run, account
-        HAVING sum(expected) <> sum(settled) OR sum(input) <> sum(counted)";
-    let examples = tx
-        .prepare(&format!("{by_account} ORDER BY account LIMIT {EXAMPLES}"))?
-        .query_map([], |row| {
-            Ok(Mismatch {
-                account: row.get(0)?,
-                expected_minor: row.get(1)?,
-                settled_minor: row.get(2)?,
-                expected_entries: row.get::<_, i64>(3)?.unsigned_abs(),
-                settled_entries: row.get::<_, i64>(4)?.unsigned_abs(),
-            })
-        })?
-        .collect::<Result<_, _>>()?;
-    let runs = tx
-        .prepare(
-            "SELECT run, sum(entries), count(*), sum(amount_minor) FROM settlement_totals
-              GROUP BY run ORDER BY run",
-        )?
-        .query_map([], |row| {
-            Ok(RunTotals {
-                run: row.get(0)?,
-                entries: row.get::<_, i64>(1)?.unsigned_abs(),
-                accounts: row.get::<_, i64>(2)?.unsigned_abs(),
-                amount_minor: row.get(3)?,
-            })
-        })?
-        .collect::<Result<_, _>>()?;
-    Ok(Verification {
-        entries: number("SELECT count(*) FROM ledger")?,
-        accounts: number("SELECT count(DISTINCT account) FROM ledger")?,
-        marked: number("SELECT count(*) FROM ledger WHERE settled_run IS NOT NULL")?,
-        counted: number("SELECT coalesce(sum(entries), 0) FROM settlement_totals")?,
-        wrong_accounts: number(&format!("SELECT count(*) FROM ({by_account})"))?,
-        examples,
-        wrong_in_runs: number(&format!("SELECT count(*) FROM ({by_run})"))?,
-        runs,
+pub fn verify(database: &Database) -> Result<Verification, Error> {
+    let count_of = |query: &str| database.number(&format!("SELECT count(*) FROM ({query}) AS q"));
+    database.in_snapshot(|| {
+        let examples = database.rows(
+            &format!("{BY_ACCOUNT} ORDER BY account LIMIT {EXAMPLES}"),
+            &[],
+            |row| {
+                Ok(Mismatch {
+                    account: row.text(0)?,
+                    expected_minor: row.int(1)?,
+                    settled_minor: row.int(2)?,
+                    expected_entries: row.count(3)?,
+                    settled_entries: row.count(4)?,
+                })
+            },
+        )?;
+        let runs = database.rows(
+            "SELECT run, CAST(sum(entries) AS BIGINT), count(*),
+                    CAST(sum(amount_minor) AS BIGINT)
+               FROM settlement_totals GROUP BY run ORDER BY run",
+            &[],
+            |row| {
+                Ok(RunTotals {
+                    run: row.text(0)?,
+                    entries: row.count(1)?,
+                    accounts: row.count(2)?,
+                    amount_minor: row.int(3)?,
+                })
+            },
+        )?;
+        let total = "SELECT CAST(coalesce(sum(entries), 0) AS BIGINT) FROM settlement_totals";
+        let marked = "SELECT count(*) FROM ledger WHERE settled_run IS NOT NULL";
+        Ok(Verification {
+            entries: database.number("SELECT count(*) FROM ledger")?,
+            accounts: database.number("SELECT count(DISTINCT account) FROM ledger")?,
+            marked: database.number(marked)?,
+            counted: database.number(total)?,
+            wrong_accounts: count_of(BY_ACCOUNT)?,
+            examples,
+            wrong_in_runs: count_of(BY_RUN)?,
+            runs,
+        })
     })
 }

@@ -19,7 +19,8 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use sichen_sdk::{Context, Counters, DataSource, HandlerError, Worker};
 
-use super::ledger;
+use super::database::{At, Database, postgres};
+use super::fence;
 use super::protocol::{GO, HOLD, HOLD_OPEN, Line, Notice, OPEN};
 use super::settle::{self, Batch, Zoo};
 
@@ -28,12 +29,16 @@ pub const HANDLER: &str = "settle-ledger";
 /// The data source's name in the job document.
 pub const DATA_SOURCE: &str = "ledger";
 
+/// Tells a worker where the business database is.
+pub const LEDGER_VARIABLE: &str = "SICHEN_DEMO_LEDGER";
+
 /// A worker of the demo (started by `sichen demo`).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The business database.
-    #[arg(long)]
-    pub ledger: PathBuf,
+    /// The business database: a SQLite file, or the URL of a PostgreSQL database. In the
+    /// environment, because a URL may hold a password.
+    #[arg(long, env = LEDGER_VARIABLE, hide_env_values = true)]
+    pub ledger: At,
     /// The worker's own data directory.
     #[arg(long)]
     pub data_dir: PathBuf,
@@ -96,7 +101,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .data_dir(args.data_dir)
         .slots(args.slots)
         .drain_grace_ms(3_000)
-        .data_source(DATA_SOURCE, DataSource::sqlite(args.ledger))
+        .data_source(DATA_SOURCE, data_source(args.ledger))
         .blocking_handler(HANDLER, move |ctx: Context, parameters: Parameters| {
             settle_shard(&shop, &ctx, parameters)
         });
@@ -107,10 +112,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the run's bounds are read.
+fn data_source(at: At) -> DataSource {
+    match at {
+        At::File(path) => DataSource::sqlite(path),
+        At::Postgres(url) => DataSource::postgres(move || {
+            let url = url.clone();
+            async move { postgres::connect(&url, postgres::SCHEMA).await }
+        }),
+    }
+}
+
 /// What the handler needs beside its grant.
 #[derive(Debug)]
 struct Shop {
-    ledger: PathBuf,
+    ledger: At,
     zoo: Option<Zoo>,
     worker: String,
     floor: Arc<Floor>,
@@ -127,14 +143,14 @@ fn settle_shard(
         return Err(HandlerError::fatal_run("not-a-range", message));
     };
     let tell = |notice| shop.tell(ctx, notice);
-    let mut conn = ledger::open(&shop.ledger)
-        .map_err(|error| HandlerError::retryable("ledger", format!("{error:#}")))?;
+    let database = Database::open(&shop.ledger)
+        .map_err(|error| HandlerError::retryable("ledger", error.to_string()))?;
     if ctx.attempt() > 1 {
         shop.floor.hold_open_if_ordered(|| tell(Notice::Granted));
     }
     let turn = shop.floor.turn();
-    let opened = sichen_sdk::fence::sqlite::open(
-        &conn,
+    let opened = fence::open(
+        &database,
         ctx.fence_key(),
         ctx.token(),
         Some(range.end.saturating_sub(1)),
@@ -156,11 +172,11 @@ fn settle_shard(
         display,
         after: at,
     });
-    let (before, left) = settle::count(&conn, range.start, at, upper, ctx.run_key())?;
+    let (before, left) = settle::count(&database, range.start, at, upper, ctx.run_key())?;
     ctx.count(Counters::done(before).of(before + left));
     let mut done = 0;
     let limit = parameters.batch.clamp(1, 100_000);
-    while let Some(batch) = settle::read_batch(&conn, at, upper, ctx.run_key(), limit)? {
+    while let Some(batch) = settle::read_batch(&database, at, upper, ctx.run_key(), limit)? {
         ctx.check()?;
         let entries = batch.ids.len() as u64;
         let turn = shop.floor.turn();
@@ -172,7 +188,7 @@ fn settle_shard(
                 entries,
             });
         });
-        let committed = settle::commit_batch(&mut conn, &fence, &batch, shop.zoo);
+        let committed = settle::commit_batch(&database, &fence, &batch, shop.zoo);
         drop(turn);
         committed.map_err(|error| refused(&tell, Some(&batch), error))?;
         at = batch.last_id();

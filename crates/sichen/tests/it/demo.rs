@@ -4,6 +4,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::database::Database;
+
 /// Runs `sichen demo --json` with `arguments`; its end and its report.
 fn demo(arguments: &[&str]) -> (Output, Value) {
     let output = Command::new(env!("CARGO_BIN_EXE_sichen"))
@@ -32,10 +34,33 @@ fn is_gone(pid: &Value) -> bool {
 #[test]
 fn a_killed_and_a_frozen_worker_leave_the_totals_right() {
     let (output, report) = demo(&["--entries", "6000"]);
+    totals_are_right(&output, &report);
+}
+
+/// The same with server and ledger in PostgreSQL, which keeps nothing of it.
+#[test]
+fn on_postgres_a_killed_and_a_frozen_worker_leave_the_totals_right() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let (output, report) = demo(&["--entries", "6000", "--store", &database.url()]);
+    totals_are_right(&output, &report);
+    let stale = report["facts"]["refused_writes"][0]["database"].as_str();
+    assert!(stale.unwrap().ends_with("(SQLSTATE SC001)"), "{stale:?}");
+    assert_eq!(schemas(&database), 0);
+}
+
+/// Schemas of the demo that are in the database.
+fn schemas(database: &Database) -> i64 {
+    let count = "select count(*) from pg_namespace where nspname like 'sichen_demo%'";
+    database.connect().number(count)
+}
+
+fn totals_are_right(output: &Output, report: &Value) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{report:#}\n{errors}");
     assert_eq!(report["ok"], true);
-    assert_eq!(failed(&report), [""; 0]);
+    assert_eq!(failed(report), [""; 0]);
     let facts = &report["facts"];
     let frozen = &facts["frozen"];
     assert_ne!(facts["killed"]["pid"], frozen["pid"]);
@@ -81,11 +106,104 @@ fn the_old_holder_may_commit_between_grant_and_open() {
 }
 
 #[test]
+fn on_postgres_the_old_holder_may_commit_between_grant_and_open() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let scene = [
+        "--entries",
+        "6000",
+        "--scene",
+        "commit-before-open",
+        "--store",
+    ];
+    let url = database.url();
+    let arguments: Vec<&str> = scene.into_iter().chain([url.as_str()]).collect();
+    let (output, report) = demo(&arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report:#}\n{errors}");
+    assert_eq!(report["facts"]["frozen"]["committed_late"], true);
+    assert_eq!(report["business"]["counted"], 6_004);
+}
+
+#[test]
 fn leaving_the_fence_out_is_found_by_wrong_totals() {
     let (output, report) = demo(&["--entries", "6000", "--zoo", "no-fence"]);
+    found_by_wrong_totals(&output, &report);
+}
+
+#[test]
+fn on_postgres_leaving_the_fence_out_is_found_by_wrong_totals() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let zoo = ["--entries", "6000", "--zoo", "no-fence", "--store"];
+    let url = database.url();
+    let arguments: Vec<&str> = zoo.into_iter().chain([url.as_str()]).collect();
+    let (output, report) = demo(&arguments);
+    found_by_wrong_totals(&output, &report);
+    assert_eq!(
+        schemas(&database),
+        0,
+        "a demo that fails leaves nothing either"
+    );
+}
+
+/// What is not the demo's own stops it; what it is told to keep stays, and stops the next one.
+#[test]
+fn schemas_that_somebody_may_want_are_not_touched() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let url = database.url();
+    let small = ["--entries", "100", "--no-chaos", "--store", &url];
+    let refused = || {
+        let (output, _) = demo(&small);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && error.contains("SC7030"),
+            "{error}"
+        );
+        error
+    };
+    let somebody = database.connect();
+    somebody.execute("create schema sichen_demo; create table sichen_demo.mine (n int)");
+    assert!(refused().contains("it is no demo's"));
+    somebody.execute("drop schema sichen_demo cascade");
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let keep: Vec<&str> = small
+        .into_iter()
+        .chain(["--keep", kept.to_str().unwrap()])
+        .collect();
+    let (output, report) = demo(&keep);
+    assert!(output.status.success(), "{report:#}");
+    assert!(
+        report["kept_schemas"]
+            .as_str()
+            .unwrap()
+            .contains("sichen_demo_store")
+    );
+    let settled = "select count(*) from sichen_demo.ledger where settled_run is not null";
+    assert_eq!(somebody.number(settled), 104, "those that came late too");
+    assert!(refused().contains("kept by --keep"));
+    // One that was killed has left its mark, and is replaced.
+    somebody.execute(
+        "do $$ declare s text; begin
+           for s in select unnest(array['sichen_demo', 'sichen_demo_store']) loop
+             execute format('comment on schema %I is %L', s,
+               'sichen demo: in use, or left by a demo that was killed; may be dropped');
+           end loop; end $$",
+    );
+    let (output, report) = demo(&small);
+    assert!(output.status.success(), "{report:#}");
+    assert_eq!(schemas(&database), 0);
+}
+
+fn found_by_wrong_totals(output: &Output, report: &Value) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{report:#}\n{errors}");
-    let failed = failed(&report);
+    let failed = failed(report);
     assert!(failed.contains(&"totals equal the input's"), "{failed:?}");
     assert!(failed.contains(&"stale write refused"), "{failed:?}");
     assert_eq!(
