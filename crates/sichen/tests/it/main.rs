@@ -22,6 +22,7 @@ mod fence;
 mod import;
 mod logs;
 mod outage;
+mod processes;
 mod program;
 mod proxy;
 mod report;

@@ -1,0 +1,92 @@
+//! Real processes under a real server: what becomes of them when the scheduler is in trouble.
+
+use crate::program::until;
+use crate::proxy::Proxy;
+use crate::scene::{Scene, on_both_stores, text};
+
+on_both_stores!(
+    impatient => a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once;
+    new => a_cancelled_run_is_final_when_its_daemons_are_gone;
+);
+
+fn lives(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// The numbers that a script has appended to `pids`.
+fn pids(scene: &Scene, how_many: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    until("the process runs", || {
+        let text = std::fs::read_to_string(scene.path("pids")).unwrap_or_default();
+        found = text.lines().map(str::to_owned).collect();
+        found.len() == how_many
+    });
+    found
+}
+
+fn apply(scene: &Scene, name: &str, script: &str) {
+    let script = script.replace("PIDS", text(&scene.path("pids")));
+    let argv = ["/bin/sh", "-c", &script];
+    let spec = serde_json::json!({
+        "run": { "process": { "argv": argv } },
+        "retry": { "maxAttempts": 1 },
+    });
+    scene.apply_spec(name, &spec);
+}
+
+/// STUCK-004: the process goes on while its worker is not heard; then the worker is heard again.
+fn a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once(scene: Scene) {
+    let proxy = Proxy::to(&scene.server.url);
+    let worker = scene.worker("w1", &proxy.url, 1);
+    let script = "trap '' TERM; echo $$ >> PIDS; sleep 600; sleep 600; exit 0";
+    apply(&scene, "silent", script);
+    scene.client.ok("run silent --key k");
+    let pid = pids(&scene, 1).remove(0);
+    let heard = || {
+        let workers = scene.client.json("get workers");
+        !workers["items"].as_array().unwrap().is_empty()
+    };
+    for _ in 0..3 {
+        proxy.swallow_requests();
+        until("the worker is declared dead", || !heard());
+        scene.settles("silent:manual:k", "failed");
+        // Before anybody tells it: its worker counts the session on its own clock.
+        until("the process is gone", || !lives(&pid));
+        proxy.heal();
+        until("the worker is heard again", heard);
+    }
+    // Once for the shard, once for the run; what came late is a note.
+    let events = scene.client.ok("events silent:manual:k");
+    assert_eq!(events.matches("running → failed").count(), 2, "{events}");
+    assert_eq!(events.matches("→ failed").count(), 3, "{events}");
+    assert_eq!(events.matches("report_refused").count(), 1, "{events}");
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// It ignores TERM, holds its pipes, and has daemons: forked twice, with their own session, one of
+/// them without the environment.
+fn a_cancelled_run_is_final_when_its_daemons_are_gone(scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 1);
+    let daemon =
+        "setsid sh -c \"trap '' TERM; sh -c 'echo \\$\\$ >> PIDS; sleep 600; :' & exit 0\"";
+    let script = format!(
+        "trap '' TERM; {daemon} & env -i {daemon} & echo $$ >> PIDS; while :; do sleep 1; done"
+    );
+    apply(&scene, "stubborn", &script);
+    scene.client.ok("run stubborn --key k");
+    let pids = pids(&scene, 3);
+    assert!(pids.iter().all(|pid| lives(pid)));
+    let asked = std::time::Instant::now();
+    scene.client.ok("cancel stubborn:manual:k");
+    until("the run is final", || {
+        let state = scene.run("stubborn:manual:k")["state"].clone();
+        let left = pids.iter().filter(|pid| lives(pid)).count();
+        assert!(state != "cancelled" || left == 0, "{left} live on");
+        state == "cancelled"
+    });
+    let took = asked.elapsed();
+    assert!(took.as_secs() < 10 + 5, "within grace + 5 s: {took:?}");
+    scene.history_is_accepted();
+    drop(worker);
+}
