@@ -21,6 +21,7 @@ pub mod name;
 pub mod port;
 pub mod retry;
 pub mod schedule;
+pub mod timekeeping;
 pub mod timeouts;
 pub mod trace;
 pub mod zoo;

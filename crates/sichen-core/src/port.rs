@@ -25,6 +25,7 @@ use crate::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, Sha
 use crate::lifecycle::StopCause;
 use crate::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
 use crate::name::{JobName, Name};
+use crate::timekeeping::Told;
 use jiff::{SignedDuration, Timestamp};
 
 pub use values::*;
@@ -95,6 +96,11 @@ pub struct Fence {
 pub trait Store: Send + Sync + 'static {
     /// The store's clock: the one authority on what is due and what has expired.
     fn now(&self) -> Answer<'_, Timestamp>;
+    /// The same, with what is wrong with it. While time is held nothing is due.
+    fn clock(&self) -> Answer<'_, Told>;
+    /// Believes a clock that stepped ahead: by how much, or `None` if time is not held. What runs is
+    /// given as much more time: sessions, nodes' leases, attempts' timeouts and runs' deadlines.
+    fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>>;
     /// Whether this operation was committed.
     fn find_op(&self, op: OpId) -> Answer<'_, bool>;
 

@@ -8,6 +8,7 @@
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
 mod answer;
+mod clock;
 mod cluster;
 mod convert;
 pub mod export;
@@ -151,6 +152,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::members))
+        .routes(routes!(clock::show))
+        .routes(routes!(clock::accept))
         .routes(routes!(schemas::job));
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
 }

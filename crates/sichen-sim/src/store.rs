@@ -25,6 +25,7 @@ use sichen_core::port::{
     Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
+use sichen_core::timekeeping::Told;
 
 use crate::rng::Rng;
 
@@ -186,6 +187,7 @@ macro_rules! writes {
 impl Store for Link {
     reads! {
         now() -> Timestamp;
+        clock() -> Told;
         find_op(op: OpId) -> bool;
         renew_node(node: NodeId, ttl: SignedDuration) -> Option<Timestamp>;
         list_members() -> (Vec<Node>, Vec<Duty>);
@@ -215,6 +217,7 @@ impl Store for Link {
     }
 
     writes! {
+        accept_clock() -> Option<SignedDuration>;
         register_node(address: String, ttl: SignedDuration) -> NodeId;
         claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;
         release_duties(fences: Vec<Fence>) -> ();

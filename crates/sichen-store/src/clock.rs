@@ -1,20 +1,29 @@
 //! The clock a store decides by.
 //!
-//! # Invariant
-//! [`Mark::read`] never goes back, whatever the clock below it does.
-//!
 //! # Not here
-//! Workers' own deadlines (boot clock, SDK), pacing of loops (engine).
+//! What is made of it ([`sichen_core::timekeeping`]), workers' own deadlines (boot clock, SDK), pacing of loops (engine).
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use nix::time::{ClockId, clock_gettime};
+use sichen_core::timekeeping::{Kept, Reading, Timekeeper, Told};
 
 /// Where a store takes its time from.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present instant, in whole microseconds.
     fn now(&self) -> Timestamp;
+    /// What has passed since some beginning, also while the machine slept; it never steps.
+    fn elapsed(&self) -> SignedDuration;
+    /// Both.
+    fn reading(&self) -> Reading {
+        Reading {
+            wall: self.now(),
+            elapsed: self.elapsed(),
+        }
+    }
 }
 
 /// The machine's wall clock.
@@ -30,52 +39,113 @@ impl Clock for SystemClock {
         let micros = Timestamp::now().as_microsecond();
         Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX)
     }
+    fn elapsed(&self) -> SignedDuration {
+        // Unlike CLOCK_MONOTONIC it counts the time in suspend.
+        #[cfg(target_os = "linux")]
+        let id = ClockId::CLOCK_BOOTTIME;
+        #[cfg(not(target_os = "linux"))]
+        let id = ClockId::CLOCK_MONOTONIC;
+        clock_gettime(id).map_or(SignedDuration::ZERO, |time| {
+            #[allow(clippy::useless_conversion, reason = "of another width elsewhere")]
+            let (seconds, nanos) = (i64::from(time.tv_sec()), i32::try_from(time.tv_nsec()));
+            SignedDuration::new(seconds, nanos.unwrap_or(0))
+        })
+    }
 }
 
 /// A clock that stands still until it is moved: for tests and simulation.
 #[derive(Debug)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    wall: AtomicI64,
+    elapsed: AtomicI64,
+}
 
 impl ManualClock {
     /// A clock that stands at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
-        Self(AtomicI64::new(start.as_microsecond()))
+        Self {
+            wall: AtomicI64::new(start.as_microsecond()),
+            elapsed: AtomicI64::new(0),
+        }
     }
 
-    /// Moves it to `to`, forwards or back.
+    /// Moves it to `to`: forwards by time that passes, or back.
     pub fn set(&self, to: Timestamp) {
-        self.0.store(to.as_microsecond(), Ordering::SeqCst);
+        let before = self.wall.swap(to.as_microsecond(), Ordering::SeqCst);
+        let passed = to.as_microsecond().saturating_sub(before).max(0);
+        self.elapsed.fetch_add(passed, Ordering::SeqCst);
     }
 
-    /// Moves it on.
-    pub fn advance(&self, by: jiff::SignedDuration) {
+    /// Lets time pass.
+    pub fn advance(&self, by: SignedDuration) {
+        self.step(by);
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-        self.0.fetch_add(micros, Ordering::SeqCst);
+        self.elapsed.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    /// Steps, without any time that passes.
+    pub fn step(&self, by: SignedDuration) {
+        let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        self.wall.fetch_add(micros, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_microsecond(self.0.load(Ordering::SeqCst)).unwrap_or(Timestamp::MAX)
+        Timestamp::from_microsecond(self.wall.load(Ordering::SeqCst)).unwrap_or(Timestamp::MAX)
+    }
+    fn elapsed(&self) -> SignedDuration {
+        SignedDuration::from_micros(self.elapsed.load(Ordering::SeqCst))
     }
 }
 
-/// The highest instant a store has used; what it reads never lies before it.
+/// Keeps the time of a store in this process.
 #[derive(Debug)]
-pub struct Mark(AtomicI64);
+pub(crate) struct Keeper {
+    clock: Arc<dyn Clock>,
+    state: Mutex<(Timekeeper, Kept)>,
+}
 
-impl Mark {
-    /// A mark at `at`.
-    #[must_use]
-    pub fn new(at: Timestamp) -> Self {
-        Self(AtomicI64::new(at.as_microsecond()))
+impl Keeper {
+    /// A keeper that goes on from what was kept.
+    pub fn new(clock: Arc<dyn Clock>, kept: Kept) -> Self {
+        let state = Mutex::new((Timekeeper::default(), kept));
+        Self { clock, state }
     }
 
-    /// Reads `clock` and raises the mark.
-    pub fn read(&self, clock: &dyn Clock) -> Timestamp {
-        let now = clock.now().as_microsecond();
-        let before = self.0.fetch_max(now, Ordering::SeqCst);
-        Timestamp::from_microsecond(before.max(now)).unwrap_or(Timestamp::MAX)
+    /// The time now, which is kept.
+    pub fn read(&self) -> Told {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (keeper, kept) = &mut *state;
+        let told = keeper.read(self.clock.reading(), kept);
+        report(&told, kept.held);
+        (kept.mark, kept.held) = (told.now, told.held);
+        told
+    }
+
+    /// What is kept now.
+    pub fn kept(&self) -> Kept {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// Believes the clock from now on: it was the acceptance of this number.
+    pub fn accept(&self, accepts: u32) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.1.held, state.1.accepts) = (false, accepts);
+    }
+}
+
+/// Says it loudly when time begins to be held, and when no more.
+pub(crate) fn report(told: &Told, was_held: bool) {
+    let ahead_seconds = told.wall.duration_since(told.now).as_secs();
+    if told.held && !was_held {
+        tracing::error!(
+            ahead_seconds,
+            "the store's clock stepped ahead: nothing fires until it is accepted (sichen clock \
+             accept) or right again"
+        );
+    } else if was_held && !told.held {
+        tracing::warn!("the store's clock is believed again");
     }
 }

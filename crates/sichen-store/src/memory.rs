@@ -10,6 +10,7 @@
 //! # Not here
 //! Speed with large tables; durability.
 
+mod clock;
 mod duties;
 mod history;
 mod jobs;
@@ -33,15 +34,15 @@ use sichen_core::port::{
     Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
+use sichen_core::timekeeping::{Kept, Told};
 
-use crate::clock::{Clock, Mark};
+use crate::clock::{Clock, Keeper};
 use state::{State, Tx};
 
 /// A store that lives as long as the process.
 #[derive(Debug)]
 pub struct MemoryStore {
-    clock: Arc<dyn Clock>,
-    mark: Mark,
+    keeper: Keeper,
     state: Mutex<State>,
 }
 
@@ -50,16 +51,16 @@ impl MemoryStore {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            clock,
-            mark: Mark::new(Timestamp::MIN),
+            keeper: Keeper::new(clock, Kept::default()),
             state: Mutex::default(),
         }
     }
 
     fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.mark.read(&*self.clock);
-        (state, now)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.keeper.read();
+        state.held = told.held;
+        (state, told.now)
     }
 
     fn read<'a, T: Send + 'a>(
@@ -97,6 +98,23 @@ fn capped<K>(page: &Page<K>) -> usize {
 impl Store for MemoryStore {
     fn now(&self) -> Answer<'_, Timestamp> {
         self.read(|_, now| now)
+    }
+    fn clock(&self) -> Answer<'_, Told> {
+        Box::pin(async move { Ok(self.keeper.read()) })
+    }
+    fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            state.ops.insert(op.id);
+            let told = self.keeper.read();
+            if !told.held {
+                return Ok(None);
+            }
+            let step = told.wall.duration_since(now);
+            clock::shift(&mut state, now, step);
+            self.keeper.accept(self.keeper.kept().accepts + 1);
+            Ok(Some(step))
+        })
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
         self.read(move |s, _| s.ops.contains(&op))

@@ -58,6 +58,7 @@ use sichen_core::port::{
     Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
+use sichen_core::timekeeping::Told;
 
 use crate::clock::Clock;
 use engine::Engine;
@@ -174,7 +175,16 @@ fn keys_of(fences: &[Fence]) -> Vec<String> {
 
 impl Store for PostgresStore {
     fn now(&self) -> Answer<'_, Timestamp> {
-        self.engine.now()
+        Box::pin(async { Ok(self.engine.clock().await?.now) })
+    }
+    fn clock(&self) -> Answer<'_, Told> {
+        self.engine.clock()
+    }
+    fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
+        write!(self, Some(op), [], |tx| {
+            tx.tell_time().await?;
+            clock::accept(tx).await
+        })
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
         read!(self, [], |read| read.exists(sql::FIND_OP, [op.0]).await)

@@ -26,6 +26,7 @@
 //! # Not here
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
+mod clock;
 mod directory;
 mod duties;
 mod engine;
@@ -58,6 +59,7 @@ use sichen_core::port::{
     Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
+use sichen_core::timekeeping::Told;
 
 use crate::clock::Clock;
 use engine::Engine;
@@ -135,7 +137,13 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn now(&self) -> Answer<'_, Timestamp> {
-        self.engine.now()
+        Box::pin(async { Ok(self.engine.clock().await?.now) })
+    }
+    fn clock(&self) -> Answer<'_, Told> {
+        self.engine.clock()
+    }
+    fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
+        self.write(op, clock::accept)
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
         self.read(move |r| r.exists(sql::FIND_OP, [row::blob(op.0)]))

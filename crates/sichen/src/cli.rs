@@ -11,8 +11,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, cancel, completions, demo, describe, dev, documents, due, events, explain, fence, get,
-    import, jobs, logs, next, report, run, runs, schema, server, shards, trace, verify, worker,
+    audit, cancel, clock, completions, demo, describe, dev, documents, due, events, explain, fence,
+    get, import, jobs, logs, next, report, run, runs, schema, server, shards, trace, verify,
+    worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -75,6 +76,8 @@ pub enum Command {
     #[command(subcommand)]
     Fence(fence::Command),
     Schema(schema::Schema),
+    #[command(subcommand)]
+    Clock(clock::Clock),
     Completions(completions::Completions),
 }
 
@@ -147,6 +150,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::say(args).await,
         Command::Fence(command) => Ok(fence::run(command).await?),
         Command::Schema(args) => schema::print(&args),
+        Command::Clock(command) => clock::run(command).await,
         Command::Completions(args) => completions::print(&args),
     }
 }

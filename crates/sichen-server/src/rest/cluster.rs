@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::answer::Answer;
-use super::{Api, convert, wire};
+use super::{Api, clock, convert, wire};
 
 /// How long the store may take to answer before the node calls itself not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub(super) async fn healthz() -> Json<wire::Health> {
     Json(wire::Health { status })
 }
 
-/// The node can do its work: the store answers, and the node's lease lasts.
+/// The node can do its work: the store answers, its clock is believed, and the node's lease lasts.
 pub(super) async fn readyz(State(api): State<Api>) -> (StatusCode, Json<wire::Health>) {
     let (code, status) = match unready(&api).await {
         None => (StatusCode::OK, "ok".to_owned()),
@@ -74,12 +74,12 @@ async fn unready(api: &Api) -> Option<String> {
     let store = api.0.engine.context.store.clone();
     // In a task of its own, because a store call that has begun must not be dropped.
     let asked = api.0.running.spawn(async move {
-        let now = store.now().await;
+        let told = store.clock().await;
         drop(probe);
-        now
+        told
     });
     match tokio::time::timeout(READY_TIMEOUT, asked).await {
-        Ok(Ok(Ok(now))) if api.0.engine.coordinator.is_live(now) => None,
+        Ok(Ok(Ok(told))) if api.0.engine.coordinator.is_live(told.now) => clock::alarm(&told),
         Ok(Ok(Ok(_))) => Some("the node has no lease (yet, or any more)".to_owned()),
         Ok(Ok(Err(error))) => Some(error.to_string()),
         Ok(Err(_)) | Err(_) => silent(),

@@ -11,10 +11,14 @@
 //! # Not here
 //! How they come from rows (`convert`), the job document (`sichen_core::document`).
 
+mod clock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sichen_core::document::OverlapSpec;
 use utoipa::ToSchema;
+
+pub use clock::Clock;
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

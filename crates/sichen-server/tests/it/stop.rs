@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::StatusCode;
+use sichen_server::rest::wire;
 use sichen_server::{STOP_GRACE_SECONDS, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,6 +16,17 @@ async fn a_node_without_a_lease_is_not_ready() {
     let answer = node.get("/readyz").await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(node.get("/healthz").await.status(), StatusCode::OK);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn the_clock_is_shown_and_nothing_is_accepted_that_did_not_step() {
+    let node = Node::start().await;
+    let shown: wire::Clock = node.read("/api/v1/clock").await;
+    assert!(!shown.held, "{shown:?}");
+    let accepted = node.post("/api/v1/clock/accept", "").await;
+    let accepted: wire::Clock = crate::node::json(accepted).await;
+    assert_eq!(accepted.accepted_seconds, None);
     node.stop().await;
 }
 

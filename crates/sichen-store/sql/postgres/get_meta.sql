@@ -1,2 +1,2 @@
--- get_meta: the store's epoch, clock mark and present instant.
-select store_epoch, clock_mark, sichen_now() from meta where id = 1
+-- get_meta: the store's epoch, clock mark, present reading, and whether time is held.
+select store_epoch, clock_mark, sichen_now(), clock_held, clock_accepts from meta where id = 1

@@ -175,7 +175,8 @@ pub(super) fn list_due(
     let mut due: Vec<&Job> = state
         .jobs
         .values()
-        .filter(|r| !r.deleted && !r.job.paused)
+        // While time is held nothing is due.
+        .filter(|r| !state.held && !r.deleted && !r.job.paused)
         .map(|r| &r.job)
         .filter(|j| j.next_due.is_some_and(|next| next <= until))
         .filter(|j| partitions.contains(&partition_of(j.uid)))
@@ -197,12 +198,13 @@ pub(super) fn advance_all(
             verdicts.push(AdvanceVerdict::OldTerm);
             continue;
         }
-        let paused = tx
-            .state
-            .jobs
-            .get(&item.job)
-            .is_none_or(|row| row.job.paused);
-        let advanced = if paused { None } else { advance(tx, item) };
+        let waits = tx.state.held
+            || tx
+                .state
+                .jobs
+                .get(&item.job)
+                .is_none_or(|row| row.job.paused);
+        let advanced = if waits { None } else { advance(tx, item) };
         verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
     }
     verdicts

@@ -48,6 +48,8 @@ pub(super) struct State {
     pub events: Vec<Event>,
     pub last_event: u64,
     pub last_id: u64,
+    /// Whether time is held, by the last look at the clock.
+    pub held: bool,
     /// Shards that are held, by holder: an index.
     pub holders: BTreeMap<SessionId, BTreeSet<ShardKey>>,
 }

@@ -1,10 +1,14 @@
-//! The store's time: the database's clock, or one given for tests; never behind what was used.
+//! The store's time: the database's clock, or one given for tests, and a step of it that is accepted.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::timekeeping::{Kept, Reading, Timekeeper, Told};
 
-use crate::clock::{Clock, Mark};
+use super::row::at;
+use super::sql;
+use super::tx::{Result, Tx};
+use crate::clock::{Clock, SystemClock, report};
 
 /// How far the stored mark may lie behind.
 const MARK_LAG_MICROS: i64 = 1_000_000;
@@ -12,36 +16,34 @@ const MARK_LAG_MICROS: i64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Time {
     given: Option<Arc<dyn Clock>>,
-    mark: Mark,
-}
-
-/// An instant that was read elsewhere.
-#[derive(Debug)]
-struct Told(Timestamp);
-
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        self.0
-    }
+    keeper: Mutex<(Timekeeper, bool)>,
 }
 
 impl Time {
     pub fn new(given: Option<Arc<dyn Clock>>) -> Self {
-        Self {
-            given,
-            mark: Mark::new(Timestamp::MIN),
-        }
+        let keeper = Mutex::default();
+        Self { given, keeper }
     }
 
     /// The present by the given clock, if there is one.
     pub fn given(&self) -> Option<Timestamp> {
-        self.given.as_ref().map(|clock| self.mark.read(&**clock))
+        self.given.as_ref().map(|clock| clock.now())
     }
 
-    /// The present, from what the database says of it and its stored mark.
-    pub fn read(&self, database: Timestamp, stored: Timestamp) -> Timestamp {
-        let now = self.given.as_ref().map_or(database, |clock| clock.now());
-        self.mark.read(&Told(now.max(stored)))
+    /// The present, from what the database says of it and has kept.
+    pub fn read(&self, database: Timestamp, kept: &Kept) -> Told {
+        let reading = match &self.given {
+            Some(clock) => clock.reading(),
+            None => Reading {
+                wall: database,
+                elapsed: SystemClock.elapsed(),
+            },
+        };
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = keeper.0.read(reading, kept);
+        report(&told, keeper.1);
+        keeper.1 = told.held;
+        told
     }
 
     /// Whether the stored mark is to be raised to `now`.
@@ -49,4 +51,22 @@ impl Time {
         let lag = now.as_microsecond().saturating_sub(stored.as_microsecond());
         lag >= MARK_LAG_MICROS
     }
+}
+
+/// Believes the clock, and gives all that is not over as much more time as it stepped ahead.
+pub(super) async fn accept(tx: &mut Tx) -> Result<Option<SignedDuration>> {
+    let told = tx.told();
+    if !told.held {
+        return Ok(None);
+    }
+    let step = told.wall.duration_since(told.now);
+    let micros = i64::try_from(step.as_micros()).unwrap_or(i64::MAX);
+    let now = at(told.now);
+    tx.run(sql::SHIFT_RUNS, (micros, now)).await?;
+    tx.run(sql::SHIFT_DEAD_BY, (micros, now)).await?;
+    tx.run(sql::SHIFT_SHARDS, [micros]).await?;
+    tx.run(sql::SHIFT_SESSIONS, (micros, now)).await?;
+    tx.run(sql::SHIFT_NODES, (micros, now)).await?;
+    tx.must(sql::ACCEPT_CLOCK, [at(told.wall)]).await?;
+    Ok(Some(step))
 }

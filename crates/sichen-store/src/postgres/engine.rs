@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use sichen_core::ids::OpId;
 use sichen_core::port::{Answer, Error, Op};
+use sichen_core::timekeeping::Told;
 use tokio::runtime::Handle;
 
 use super::address::Address;
@@ -70,10 +70,10 @@ impl Engine {
         Ok(Self { shared })
     }
 
-    pub fn now(&self) -> Answer<'_, Timestamp> {
+    pub fn clock(&self) -> Answer<'_, Told> {
         self.read(|read| {
-            let now = read.now;
-            Box::pin(async move { Ok(now) })
+            let told = read.told();
+            Box::pin(async move { Ok(told) })
         })
     }
 

@@ -155,6 +155,9 @@ pub(super) async fn list_due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<Job>> {
+    if read.told().held {
+        return Ok(Vec::new());
+    }
     let params = (at(until), array(partitions), limit);
     read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
         .await
@@ -203,8 +206,8 @@ pub(super) async fn advance_all(
             verdicts.push(AdvanceVerdict::OldTerm);
             continue;
         }
-        let paused = tx.job(item.job).await?.is_none_or(|row| row.job.paused);
-        let advanced = if paused {
+        let waits = tx.told().held || tx.job(item.job).await?.is_none_or(|row| row.job.paused);
+        let advanced = if waits {
             None
         } else {
             advance(tx, item).await?

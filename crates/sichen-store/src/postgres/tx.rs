@@ -26,6 +26,7 @@ use sichen_core::lease::has_expired;
 use sichen_core::model::{Job, Progress, Run, Session};
 use sichen_core::name::JobName;
 use sichen_core::port::{Error, Fence, Op};
+use sichen_core::timekeeping::{Kept as KeptClock, Told};
 use tokio_postgres::error::SqlState;
 
 use super::batch::Gathered;
@@ -68,8 +69,9 @@ pub(super) struct Read {
     /// The store's clock, read when the snapshot was taken (in a transaction: after its locks).
     pub now: Timestamp,
     pub epoch: u32,
-    /// The stored clock mark.
-    mark: Timestamp,
+    /// What the database has kept of its clock.
+    clock: KeptClock,
+    told: Told,
     common: Arc<Common>,
     flights: Mutex<Vec<Flight>>,
     kept: Mutex<Kept>,
@@ -97,7 +99,12 @@ impl Read {
             link: Some(Arc::new(link)),
             now: Timestamp::UNIX_EPOCH,
             epoch: 0,
-            mark: Timestamp::MIN,
+            clock: KeptClock::default(),
+            told: Told {
+                now: Timestamp::UNIX_EPOCH,
+                wall: Timestamp::UNIX_EPOCH,
+                held: false,
+            },
             common,
             flights: Mutex::default(),
             kept: Mutex::default(),
@@ -136,15 +143,26 @@ impl Read {
     pub async fn tell_time(&mut self) -> Result<()> {
         let meta = self
             .one(sql::GET_META, (), |row| {
-                Ok((row.u32(0)?, row.at(1)?, row.at(2)?))
+                let clock = KeptClock {
+                    mark: row.at(1)?,
+                    held: row.flag(3)?,
+                    accepts: row.u32(4)?,
+                };
+                Ok((row.u32(0)?, clock, row.at(2)?))
             })
             .await?;
-        let Some((epoch, mark, now)) = meta else {
+        let Some((epoch, clock, now)) = meta else {
             return Err(Error::Corrupt("the meta row is missing".into()));
         };
-        self.now = self.common.time.read(now, mark);
-        (self.epoch, self.mark) = (epoch, mark);
+        self.told = self.common.time.read(now, &clock);
+        self.now = self.told.now;
+        (self.epoch, self.clock) = (epoch, clock);
         Ok(())
+    }
+
+    /// The clock as it was read, with what is wrong with it.
+    pub fn told(&self) -> Told {
+        self.told
     }
 
     /// Begins the transaction `how`.
@@ -606,9 +624,14 @@ impl Tx {
             ];
             self.must(sql::INSERT_EVENT, params).await?;
         }
-        if self.now > Timestamp::UNIX_EPOCH && Time::is_behind(self.mark, self.now) {
+        let told = self.now > Timestamp::UNIX_EPOCH;
+        if told && Time::is_behind(self.clock.mark, self.now) {
             // Somebody else may have raised it.
             self.run(sql::UPDATE_META, [at(self.now)]).await?;
+        }
+        if told && self.told.held != self.clock.held {
+            let params = (self.told.held, self.clock.accepts);
+            self.run(sql::HOLD_CLOCK, params).await?;
         }
         self.land().await
     }

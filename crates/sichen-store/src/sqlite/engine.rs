@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use sichen_core::port::{Answer, Error, Op};
+use sichen_core::timekeeping::Told;
 use tokio::sync::oneshot;
 
 use super::OLDEST_SQLITE;
@@ -25,7 +25,7 @@ use super::directory::DataDirectory;
 use super::migrate::migrate;
 use super::tx::{Read, Result, Tx, fault};
 use super::write::{Failed, Writer};
-use crate::clock::{Clock, Mark};
+use crate::clock::{Clock, Keeper};
 
 /// Calls that may wait for the writer, and as many for the readers; more are told to come again.
 const MAX_WAITING: usize = 1_024;
@@ -48,8 +48,7 @@ type Work = Box<dyn FnOnce(std::result::Result<&mut Writer, Failed>) -> Option<R
 type Look = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(super) struct Engine {
-    clock: Arc<dyn Clock>,
-    mark: Arc<Mark>,
+    keeper: Arc<Keeper>,
     place: Place,
 }
 
@@ -82,10 +81,9 @@ impl Engine {
         conn.pragma_update(None, "foreign_keys", true)
             .map_err(fault)?;
         migrate(&mut conn)?;
-        let (writer, mark) = Writer::new(conn, Arc::clone(&clock))?;
+        let (writer, keeper) = Writer::new(conn, clock)?;
         Ok(Self {
-            clock,
-            mark,
+            keeper,
             place: Place::Memory(Box::new(Mutex::new(writer))),
         })
     }
@@ -95,7 +93,7 @@ impl Engine {
         let dir = Arc::new(DataDirectory::take(dir)?);
         let mut conn = connect(&dir, WRITER_CACHE)?;
         migrate(&mut conn)?;
-        let (writer, mark) = Writer::new(conn, Arc::clone(&clock))?;
+        let (writer, keeper) = Writer::new(conn, clock)?;
         let (writes, queue) = sync_channel(MAX_WAITING);
         let held = Arc::clone(&dir);
         let mut threads = vec![spawn("sichen-store-write", move || {
@@ -120,11 +118,12 @@ impl Engine {
             reads: Some(reads),
             threads,
         };
-        Ok(Self { clock, mark, place })
+        Ok(Self { keeper, place })
     }
 
-    pub fn now(&self) -> Answer<'_, Timestamp> {
-        Box::pin(async { Ok(self.mark.read(&*self.clock)) })
+    /// The time now; asks nobody.
+    pub fn clock(&self) -> Answer<'_, Told> {
+        Box::pin(async { Ok(self.keeper.read()) })
     }
 
     /// Runs a use case in a transaction of its own or shared; answers after the commit.
@@ -180,12 +179,12 @@ impl Engine {
                 Place::Disk { reads, .. } => reads.as_ref(),
             };
             let (answer, wait) = oneshot::channel();
-            let (clock, mark) = (Arc::clone(&self.clock), Arc::clone(&self.mark));
+            let keeper = Arc::clone(&self.keeper);
             let look: Look = Box::new(move |conn| {
                 let read = || {
                     // A read transaction, so that all statements see one state.
                     let snapshot = conn.unchecked_transaction().map_err(fault)?;
-                    f(&Read::new(&snapshot, mark.read(&*clock)))
+                    f(&Read::new(&snapshot, keeper.read()))
                 };
                 let _ = answer.send(read());
             });

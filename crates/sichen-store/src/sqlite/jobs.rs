@@ -149,6 +149,9 @@ pub(super) fn list_due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<Job>> {
+    if read.told.held {
+        return Ok(Vec::new());
+    }
     let params = (at(until), json_array(partitions), limit);
     read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
 }
@@ -192,8 +195,8 @@ pub(super) fn advance_all(
             verdicts.push(AdvanceVerdict::OldTerm);
             continue;
         }
-        let paused = tx.job(item.job)?.is_none_or(|row| row.job.paused);
-        let advanced = if paused { None } else { advance(tx, item)? };
+        let waits = tx.told.held || tx.job(item.job)?.is_none_or(|row| row.job.paused);
+        let advanced = if waits { None } else { advance(tx, item)? };
         verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
     }
     Ok(verdicts)

@@ -16,6 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use sichen_core::model::Dump;
 use sichen_core::port::Error;
+use sichen_core::timekeeping::Told;
 
 use super::directory::{self, DATABASE};
 use super::engine::check_version;
@@ -41,7 +42,13 @@ pub(super) fn dump(dir: &Path, clock: &dyn Clock) -> Result<Dump> {
     let conn = connect(&database).map_err(fault)?;
     migrate::check(&conn)?;
     let snapshot = conn.unchecked_transaction().map_err(fault)?;
-    let dump = history::dump(&Read::new(&snapshot, clock.now()));
+    let now = clock.now();
+    let told = Told {
+        now,
+        wall: now,
+        held: false,
+    };
+    let dump = history::dump(&Read::new(&snapshot, told));
     drop(snapshot);
     drop(conn);
     drop(held);

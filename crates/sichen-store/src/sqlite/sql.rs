@@ -116,6 +116,13 @@ statements! {
     STOP_RUN = "stop_run",
     STOP_WAITING_SHARDS = "stop_waiting_shards",
     UPDATE_JOB = "update_job",
+    HOLD_CLOCK = "hold_clock",
+    ACCEPT_CLOCK = "accept_clock",
+    SHIFT_DEAD_BY = "shift_dead_by",
+    SHIFT_NODES = "shift_nodes",
+    SHIFT_RUNS = "shift_runs",
+    SHIFT_SESSIONS = "shift_sessions",
+    SHIFT_SHARDS = "shift_shards",
     UPDATE_META = "update_meta",
 }
 
@@ -136,5 +143,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         4,
         "overlap",
         include_str!("../../sql/sqlite/migrations/0004_overlap.sql"),
+    ),
+    (
+        5,
+        "clock",
+        include_str!("../../sql/sqlite/migrations/0005_clock.sql"),
     ),
 ];

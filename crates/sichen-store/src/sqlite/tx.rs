@@ -13,6 +13,7 @@ use sichen_core::lease::has_expired;
 use sichen_core::model::{Job, Progress, Run, Session};
 use sichen_core::name::JobName;
 use sichen_core::port::{Error, Fence, Op};
+use sichen_core::timekeeping::Told;
 
 use super::row::{DutyRow, JobRow, Row, ShardRow, at, blob, int};
 use super::sql;
@@ -43,11 +44,14 @@ pub(super) struct Read<'c> {
     conn: &'c Connection,
     /// The store's clock, read when the snapshot was taken (in a transaction: after its lock).
     pub now: Timestamp,
+    /// The same, with what is wrong with the clock.
+    pub told: Told,
 }
 
 impl<'c> Read<'c> {
-    pub fn new(conn: &'c Connection, now: Timestamp) -> Self {
-        Self { conn, now }
+    pub fn new(conn: &'c Connection, told: Told) -> Self {
+        let now = told.now;
+        Self { conn, now, told }
     }
 
     /// The first row, if there is one.
@@ -163,6 +167,8 @@ pub(super) struct Counters {
     pub epoch: u32,
     pub last_id: u64,
     pub last_event: u64,
+    /// How often a step of the clock was accepted.
+    pub accepts: u32,
 }
 
 /// One use case in progress, in a savepoint of its own.

@@ -14,10 +14,11 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use sichen_core::ids::OpId;
 use sichen_core::port::{Error, Op};
+use sichen_core::timekeeping::{Kept, Told};
 
 use super::tx::{Counters, Read, Result, Tx, fault};
 use super::{row, sql};
-use crate::clock::{Clock, Mark};
+use crate::clock::{Clock, Keeper};
 
 /// How a commit failed, for each use case in it to answer.
 #[derive(Clone, Debug)]
@@ -48,29 +49,34 @@ impl Failed {
 
 pub(super) struct Writer {
     conn: Connection,
-    clock: Arc<dyn Clock>,
-    mark: Arc<Mark>,
+    keeper: Arc<Keeper>,
     counters: Counters,
-    /// What the meta row has by the last commit.
-    saved: (Counters, Timestamp),
+    /// What the meta row has by the last commit: counters, mark, and whether time is held.
+    saved: (Counters, Timestamp, bool),
     /// A savepoint could not be closed, so it is not known what the transaction holds.
     broken: bool,
 }
 
 impl Writer {
     /// Takes a migrated connection.
-    pub fn new(conn: Connection, clock: Arc<dyn Clock>) -> Result<(Self, Arc<Mark>)> {
-        let (counters, mark) = load(&conn)?;
-        let shared = Arc::new(Mark::new(mark));
+    pub fn new(conn: Connection, clock: Arc<dyn Clock>) -> Result<(Self, Arc<Keeper>)> {
+        let saved = load(&conn)?;
+        let (counters, mark, held) = saved;
+        let accepts = counters.accepts;
+        let kept = Kept {
+            mark,
+            held,
+            accepts,
+        };
+        let keeper = Arc::new(Keeper::new(clock, kept));
         let writer = Self {
             conn,
-            clock,
-            mark: Arc::clone(&shared),
+            keeper: Arc::clone(&keeper),
             counters,
-            saved: (counters, mark),
+            saved,
             broken: false,
         };
-        Ok((writer, shared))
+        Ok((writer, keeper))
     }
 
     pub fn begin(&mut self) -> std::result::Result<(), Failed> {
@@ -90,12 +96,12 @@ impl Writer {
             statement.execute([]).map_err(fault)
         };
         savepoint("savepoint use_case")?;
-        let now = self.mark.read(&*self.clock);
+        let told = self.keeper.read();
         let counters = self.counters;
         let conn = &self.conn;
         // A panic is a bug in one use case; it must not take the others' store away.
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let mut tx = Tx::begin(Read::new(conn, now), op, counters)?;
+            let mut tx = Tx::begin(Read::new(conn, told), op, counters)?;
             let answer = f(&mut tx)?;
             Ok((answer, tx.counters))
         }));
@@ -133,9 +139,9 @@ impl Writer {
             if !self.conn.is_autocommit() {
                 let _ = self.conn.execute_batch("rollback");
             }
-            if let Ok((counters, mark)) = load(&self.conn) {
-                self.counters = counters;
-                self.saved = (counters, mark);
+            if let Ok(saved) = load(&self.conn) {
+                self.counters = saved.0;
+                self.saved = saved;
             } else {
                 self.counters = self.saved.0;
             }
@@ -149,8 +155,20 @@ impl Writer {
                 "the transaction was lost to an error of the disk".into(),
             ));
         }
-        let mark = self.mark.read(&*self.clock);
-        if (self.counters, mark) != self.saved {
+        let told = self.keeper.read();
+        let mark = told.now;
+        let accepted = self.counters.accepts != self.saved.0.accepts;
+        // An acceptance has written that time is not held.
+        let held = told.held && !accepted;
+        if held != self.saved.2 && !accepted {
+            let params = (held, self.counters.accepts);
+            let mut hold = self
+                .conn
+                .prepare_cached(sql::HOLD_CLOCK)
+                .map_err(|e| classify(fault(e)))?;
+            hold.execute(params).map_err(|e| classify(fault(e)))?;
+        }
+        if (self.counters, mark) != (self.saved.0, self.saved.1) {
             let Counters {
                 last_id,
                 last_event,
@@ -172,13 +190,16 @@ impl Writer {
                 classify(fault(e))
             }
         })?;
-        self.saved = (self.counters, mark);
+        self.saved = (self.counters, mark, held);
+        if accepted {
+            self.keeper.accept(self.counters.accepts);
+        }
         Ok(())
     }
 
     /// Reads outside of any transaction of its own (the in-memory store has one connection).
     pub fn read<T>(&mut self, f: impl FnOnce(&Read<'_>) -> Result<T>) -> Result<T> {
-        f(&Read::new(&self.conn, self.mark.read(&*self.clock)))
+        f(&Read::new(&self.conn, self.keeper.read()))
     }
 
     /// Shrinks the write-ahead log while nobody waits.
@@ -199,15 +220,20 @@ fn classify(e: Error) -> Failed {
     }
 }
 
-fn load(conn: &Connection) -> Result<(Counters, Timestamp)> {
-    let read = Read::new(conn, Timestamp::UNIX_EPOCH);
-    let meta = read.one(sql::GET_META, [], |row| {
+fn load(conn: &Connection) -> Result<(Counters, Timestamp, bool)> {
+    let nobody = Told {
+        now: Timestamp::UNIX_EPOCH,
+        wall: Timestamp::UNIX_EPOCH,
+        held: false,
+    };
+    let meta = Read::new(conn, nobody).one(sql::GET_META, [], |row| {
         let counters = Counters {
             epoch: row.u32(0)?,
             last_id: row.u64(2)?,
             last_event: row.u64(3)?,
+            accepts: row.u32(5)?,
         };
-        Ok((counters, row.at(1)?))
+        Ok((counters, row.at(1)?, row.flag(4)?))
     })?;
     meta.ok_or_else(|| Error::Corrupt("the meta row is missing".into()))
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod cancel;
+pub mod clock;
 pub mod completions;
 pub mod demo;
 pub mod describe;

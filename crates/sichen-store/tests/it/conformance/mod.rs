@@ -5,6 +5,7 @@
 //! To add a store: one line at the end.
 
 mod checkpoints;
+mod clock;
 mod dispatch;
 mod duties;
 mod fences;
@@ -243,6 +244,12 @@ macro_rules! conforms {
                     old_closed_runs_are_removed_with_their_events,
                     a_removed_instant_stays_decided,
                     time_never_goes_back,
+                ;
+                clock:
+                    a_small_step_ahead_is_believed,
+                    a_large_step_ahead_is_held_and_nothing_is_due,
+                    an_accepted_step_is_believed_and_ends_no_lease,
+                    a_clock_that_is_right_again_is_believed,
                 ;
                 operations:
                     a_committed_operation_is_found,

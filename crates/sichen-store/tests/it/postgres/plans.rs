@@ -54,6 +54,12 @@ const WHOLE: &[&str] = &[
     "dump_runs",
     "dump_sessions",
     "dump_shards",
+    // Once, when a person accepts a step of the clock: all that is held or lives.
+    "shift_dead_by",
+    "shift_nodes",
+    "shift_runs",
+    "shift_sessions",
+    "shift_shards",
 ];
 
 /// Pages of one row found by an index.
@@ -63,6 +69,7 @@ const CHANGE: u64 = 60;
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
+    case("accept_clock", "5", "meta_pkey", 1, CHANGE),
     case("advance_job", "u('job0'), 1, 0, 5, 9", "job_pkey", 1, CHANGE),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
@@ -97,6 +104,7 @@ const CASES: &[Case] = &[
     case("get_run", "500", "run_pkey", 1, ROW),
     case("get_session", "5", "session_pkey", 1, ROW),
     case("get_shard", "500, 0", "shard_pkey", 1, ROW),
+    case("hold_clock", "true, 0", "meta_pkey", 1, CHANGE),
     case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, CHANGE),
     case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \

@@ -1,10 +1,17 @@
 //! What a store refuses to start on.
 
-use sichen_core::port::Error;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use jiff::SignedDuration;
+use sichen_core::ids::OpId;
+use sichen_core::port::{Error, Op, Store};
+use sichen_store::clock::ManualClock;
 use sichen_store::postgres::{Options, PostgresStore};
 
 use super::Server;
 use super::server::runtime;
+use crate::bench::at;
 
 fn open(server: &Server, schema: &str, unsafe_durability: bool) -> Result<PostgresStore, Error> {
     let options = Options {
@@ -68,4 +75,33 @@ fn several_processes_may_start_at_once() {
     for start in opened {
         start.unwrap();
     }
+}
+
+/// A step that one process saw is held by all, also by one that starts later, until one accepts it.
+#[test]
+fn a_step_of_the_clock_is_held_by_every_process() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    let clock = Arc::new(ManualClock::new(at(0)));
+    let open = || server.open(&schema, Some(Arc::clone(&clock) as _));
+    let held = |store: &PostgresStore| block_on(store.clock()).unwrap().held;
+    let op = |n| Op {
+        id: OpId(uuid::Uuid::from_u128(n)),
+        actor: "test".to_owned(),
+    };
+    let first = open();
+    assert!(!held(&first));
+    clock.step(SignedDuration::from_secs(3_600));
+    assert!(held(&first));
+    // A write keeps it.
+    let ttl = SignedDuration::from_secs(15);
+    block_on(first.register_node(op(1), "n".to_owned(), ttl)).unwrap();
+    let second = open();
+    assert!(held(&second));
+    assert!(block_on(second.accept_clock(op(2))).unwrap().is_some());
+    assert!(!held(&second));
+    assert!(!held(&first));
+    assert_eq!(block_on(first.now()).unwrap(), at(3_600));
 }

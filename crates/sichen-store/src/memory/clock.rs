@@ -1,0 +1,36 @@
+//! A clock's step that was accepted.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::state::State;
+
+fn shifted(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Gives all that is not over at `now` so much more time.
+pub(super) fn shift(state: &mut State, now: Timestamp, by: SignedDuration) {
+    for node in state.nodes.values_mut().filter(|n| n.expires_at > now) {
+        node.expires_at = shifted(node.expires_at, by);
+    }
+    let sessions = state.sessions.values_mut();
+    for session in sessions.filter(|s| s.ended.is_none() && s.expires_at > now) {
+        session.expires_at = shifted(session.expires_at, by);
+    }
+    for row in state.shards.values_mut() {
+        row.shard.timeout_at = row.shard.timeout_at.map(|at| shifted(at, by));
+        row.shard.attempt_until = row.shard.attempt_until.map(|at| shifted(at, by));
+    }
+    for run in state.runs.values_mut() {
+        if let Some(at) = run.dead_by.filter(|at| *at >= now) {
+            run.dead_by = Some(shifted(at, by));
+        }
+    }
+    let runs = state.runs.values_mut();
+    for run in runs.filter(|run| run.ended_at.is_none() && run.stop.is_none()) {
+        let deadline = run.terms.deadline.filter(|at| *at >= now);
+        if let Some(at) = deadline {
+            run.terms.deadline = Some(shifted(at, by));
+        }
+    }
+}
