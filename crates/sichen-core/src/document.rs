@@ -9,6 +9,7 @@
 //! ([`crate::schedule`]).
 
 mod check;
+mod difference;
 mod duration;
 mod resolve;
 mod retry;
@@ -21,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Problem, check};
+pub use difference::{Difference, differences};
 pub use duration::Duration;
 pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{

@@ -134,6 +134,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::validate))
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one, jobs::delete))
+        .routes(routes!(jobs::revision))
         .routes(routes!(jobs::pause))
         .routes(routes!(jobs::resume))
         .routes(routes!(jobs::decisions))

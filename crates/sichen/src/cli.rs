@@ -12,8 +12,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, cancel, clock, completions, demo, describe, dev, documents, due, events, explain, fence,
-    get, import, jobs, logs, next, report, run, runs, schema, server, shards, trace, verify,
-    worker,
+    get, import, jobs, logs, next, report, revisions, run, runs, schema, server, shards, trace,
+    verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -46,6 +46,9 @@ pub enum Command {
     Worker(worker::Worker),
     Apply(documents::Apply),
     Validate(documents::Validate),
+    Diff(revisions::Diff),
+    Revisions(revisions::Revisions),
+    Rollback(revisions::Rollback),
     Run(run::StartArgs),
     #[command(subcommand)]
     Get(get::Get),
@@ -126,6 +129,9 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Server(args) => server::run(args).await,
         Command::Worker(args) => worker::run(args).await,
         Command::Apply(args) => documents::apply(args).await,
+        Command::Diff(args) => revisions::diff(args).await,
+        Command::Revisions(args) => revisions::list(args).await,
+        Command::Rollback(args) => revisions::rollback(args).await,
         Command::Validate(args) => documents::validate(&args),
         Command::Run(args) => run::start(args).await,
         Command::Get(what) => get::list(what).await,

@@ -195,6 +195,21 @@ impl Control {
         })
     }
 
+    /// The document of one of the job's revisions.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn revision(&self, job: &Job, revision: Revision) -> Result<String, Error> {
+        let found = self.context.store.get_revision(job.uid, revision).await?;
+        found.ok_or_else(|| Error::NotFound {
+            what: "revision",
+            name: format!(
+                "{} of job {} (the newest is {})",
+                revision, job.name, job.revision
+            ),
+        })
+    }
+
     /// Jobs by name.
     ///
     /// # Errors

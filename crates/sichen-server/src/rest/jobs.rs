@@ -5,7 +5,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use jiff::SignedDuration;
 use serde::Deserialize;
+use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
+use sichen_core::port;
 use sichen_engine::control;
 use utoipa::IntoParams;
 
@@ -139,6 +141,40 @@ pub(super) async fn one(
 ) -> Answer<wire::Job> {
     let job = api.0.control.job(&request::job_name(name)?).await?;
     Ok(Json(convert::job(&job, true)))
+}
+
+/// The document of one revision.
+#[utoipa::path(
+    get,
+    path = "/jobs/{namespace}/{name}/revisions/{revision}",
+    tag = "jobs",
+    params(
+        ("namespace" = String, Path),
+        ("name" = String, Path),
+        ("revision" = u32, Path, description = "From 1"),
+    ),
+    responses(
+        (status = 200, body = wire::JobRevision),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn revision(
+    State(api): State<Api>,
+    Segments((namespace, name, revision)): Segments<(String, String, u32)>,
+) -> Answer<wire::JobRevision> {
+    let name = request::job_name((namespace, name))?;
+    let job = api.0.control.job(&name).await?;
+    let text = api.0.control.revision(&job, Revision(revision)).await?;
+    let document = serde_json::from_str(&text);
+    let document = document.map_err(|e| port::Error::Corrupt(format!("job {}: {e}", job.uid)))?;
+    Ok(Json(wire::JobRevision {
+        uid: job.uid.to_string(),
+        namespace: name.namespace.to_string(),
+        name: name.name.to_string(),
+        revision,
+        current: revision == job.revision.0,
+        document,
+    }))
 }
 
 /// Deletes a job: its name is free again, its open runs go on, its history stays.

@@ -147,6 +147,24 @@ pub struct Job {
     pub document: Option<Value>,
 }
 
+/// One revision of a job's document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobRevision {
+    /// The job's identity.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The revision, from 1.
+    pub revision: u32,
+    /// Whether it is the one in force.
+    pub current: bool,
+    /// The document.
+    #[schema(value_type = Object)]
+    pub document: Value,
+}
+
 /// A page of jobs, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobPage {

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use sichen_server::rest::wire::{
-    Applied, AppliedDocument, Change, DecisionPage, DeletedJob, Job, JobPage, Members,
+    Applied, AppliedDocument, Change, DecisionPage, DeletedJob, Job, JobPage, JobRevision, Members,
     NextInstants, Validated,
 };
 
@@ -248,5 +248,40 @@ async fn requests_that_make_no_sense_are_told_why() {
     let answer = node.send(Method::PUT, "/api/v1/jobs", "").await;
     assert_eq!(answer.headers()["allow"], "GET,HEAD");
     assert_eq!(problem(answer, 405).await.code, "SC5026");
+    node.stop().await;
+}
+
+/// What was applied comes back by its number, and applying it again makes it the next one.
+#[tokio::test]
+async fn every_revision_is_kept_and_can_be_applied_again() {
+    let node = Node::start().await;
+    let apply =
+        async |text: String| -> Applied { json(node.post("/api/v1/jobs:apply", text).await).await };
+    apply(ON_REQUEST.to_owned()).await;
+    let edited = ON_REQUEST.replace("handler: work}", "handler: other}");
+    let second = apply(edited.clone()).await;
+    assert_eq!(second.documents[0].revision, 2);
+    let same = apply(edited).await;
+    assert_eq!(same.documents[0].change, Change::Unchanged);
+    assert_eq!(same.documents[0].revision, 2);
+    let path = |n: u32| format!("/api/v1/jobs/default/on-request/revisions/{n}");
+    let first: JobRevision = node.read(&path(1)).await;
+    let newest: JobRevision = node.read(&path(2)).await;
+    assert_eq!((first.current, newest.current), (false, true));
+    assert_eq!(first.document["spec"]["run"]["handler"], "work");
+    assert_eq!(newest.document["spec"]["run"]["handler"], "other");
+    let back = apply(first.document.to_string()).await;
+    let done = (back.documents[0].change, back.documents[0].revision);
+    assert_eq!(done, (Change::Updated, 3));
+    let third: JobRevision = node.read(&path(3)).await;
+    assert_eq!(third.document, first.document);
+    for n in ["0", "4", "4000000000"] {
+        let path = format!("/api/v1/jobs/default/on-request/revisions/{n}");
+        assert_eq!(
+            problem(node.get(&path).await, 404).await.code,
+            "SC5001",
+            "{n}"
+        );
+    }
     node.stop().await;
 }

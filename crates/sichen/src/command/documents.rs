@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use sichen_core::document::Document;
 use sichen_server::document;
 use sichen_server::rest::wire::{Applied, AppliedDocument, Change, ValidDocument, Validated};
 
+use super::revisions;
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -28,6 +30,9 @@ pub struct Apply {
     /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// Change nothing; show what would change.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -52,6 +57,15 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
     let sources = read_all(&args.files)?;
     check(&sources)?;
     let client = Client::new(&args.connection)?;
+    if args.dry_run {
+        let compared = revisions::compare(&client, documents_of(&sources)).await?;
+        args.output.show(&compared, |all| {
+            all.iter()
+                .map(revisions::Compared::text)
+                .collect::<String>()
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut all = Applied {
         documents: Vec::new(),
     };
@@ -124,6 +138,20 @@ fn check(sources: &[Source]) -> Result<Validated, Failure> {
     };
     let text = format!("{} {word}\n  {}", lines.len(), lines.join("\n  "));
     Err(Failure::usage(text))
+}
+
+/// The documents of files that are right.
+pub fn checked(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+    let sources = read_all(paths)?;
+    check(&sources)?;
+    Ok(documents_of(&sources))
+}
+
+fn documents_of(sources: &[Source]) -> Vec<Document> {
+    let read = sources
+        .iter()
+        .filter_map(|(_, text)| document::read(text).ok());
+    read.flatten().map(|read| read.document).collect()
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {

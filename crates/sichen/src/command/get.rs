@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use sichen_server::rest::wire::{JobPage, Members, Workers};
+use sichen_server::rest::wire::{Job, JobPage, Members, Workers};
 
 use super::runs::PageArgs;
 use crate::client::{Client, Connection};
@@ -15,9 +15,15 @@ use crate::output::{self, Output};
 /// List what there is.
 #[derive(Debug, Subcommand)]
 pub enum Get {
-    /// Jobs, by namespace and name.
+    /// Jobs, by namespace and name; or one job: with `-o yaml` its document, as it can be applied.
     #[command(visible_alias = "job")]
     Jobs {
+        /// One job, `name` or `namespace/name`, exactly.
+        #[arg(value_name = "JOB")]
+        job: Option<String>,
+        /// The document of this revision instead of the one in force.
+        #[arg(long, value_name = "NUMBER", requires = "job")]
+        revision: Option<u32>,
         #[command(flatten)]
         page: PageArgs,
         #[command(flatten)]
@@ -45,12 +51,42 @@ pub struct Common {
 /// Carries out `sichen get`.
 pub async fn list(what: Get) -> Result<ExitCode, Failure> {
     match what {
-        Get::Jobs { page, common } => jobs(&page, &common).await?,
+        Get::Jobs {
+            job: Some(job),
+            revision,
+            common,
+            ..
+        } => one_job(&job, revision, &common).await?,
+        Get::Jobs { page, common, .. } => jobs(&page, &common).await?,
         Get::Runs(args) => return super::runs::list(args).await,
         Get::Workers(common) => workers(&common).await?,
         Get::Members(common) => members(&common).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A job's document, which can be applied as it is; for people with its revision above it.
+async fn one_job(job: &str, revision: Option<u32>, common: &Common) -> Result<(), Failure> {
+    let name = names::job(job)?;
+    let client = Client::new(&common.connection)?;
+    let number = match revision {
+        Some(number) => number,
+        None => {
+            let path = ["jobs", name.namespace.as_str(), name.name.as_str()];
+            let found: Result<Job, Failure> = client.get(&path, Vec::new()).await;
+            match found {
+                Ok(job) => job.revision,
+                Err(failure) => return Err(client.with_candidates(failure, &name).await),
+            }
+        }
+    };
+    let found = super::revisions::revision(&client, &name, number).await?;
+    let remark = if found.current { ", in force" } else { "" };
+    let head = format!("# job {name}, revision {number}{remark}\n");
+    common.output.show(&found.document, |document| {
+        let yaml = serde_saphyr::to_string(document).unwrap_or_else(|_| document.to_string());
+        head + &yaml
+    })
 }
 
 async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod logs;
 pub mod next;
 pub mod report;
+pub mod revisions;
 pub mod run;
 pub mod runs;
 pub mod schema;

@@ -1,0 +1,266 @@
+//! `sichen diff`, `revisions`, `rollback`: documents of before and of now.
+//!
+//! # Not here
+//! What a difference is (`sichen_core::document`), applying ([`super::documents`]).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use sichen_core::document::{Difference, Document, differences};
+use sichen_core::name::JobName;
+use sichen_server::rest::wire::{Applied, Job, JobRevision};
+
+use super::documents::{applied_line, checked};
+use crate::client::{Client, Connection};
+use crate::failure::{Exit, Failure};
+use crate::names;
+use crate::output::{self, Output};
+
+/// Show what applying documents would change, field by field. Exit code 1 if anything would.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// List the revisions of a job, newest first, with the fields that each changed.
+#[derive(Debug, Args)]
+pub struct Revisions {
+    /// The job, `name` or `namespace/name`, exactly.
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// Revisions at most, 1 to 100.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Apply an earlier revision of a job again, as its next revision.
+#[derive(Debug, Args)]
+pub struct Rollback {
+    /// The job, `name` or `namespace/name`, exactly.
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// The revision to go back to.
+    #[arg(long, value_name = "NUMBER")]
+    revision: u32,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How one document differs from what is stored.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    namespace: String,
+    name: String,
+    /// The revision in force; absent for a job that there is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u32>,
+    differences: Vec<Field>,
+}
+
+#[derive(Debug, Serialize)]
+struct Field {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<Value>,
+}
+
+impl From<Difference> for Field {
+    fn from(d: Difference) -> Self {
+        let Difference { path, old, new } = d;
+        Self { path, old, new }
+    }
+}
+
+impl Compared {
+    /// Whether an apply would change anything.
+    pub fn differs(&self) -> bool {
+        self.revision.is_none() || !self.differences.is_empty()
+    }
+
+    /// The job and, a line each, what would change; `past`: words of the heading.
+    pub fn text(&self) -> String {
+        let job = names::shown(&self.namespace, &self.name);
+        let Some(revision) = self.revision else {
+            return format!("job {job} is new\n");
+        };
+        if self.differences.is_empty() {
+            return format!("job {job} is the same (revision {revision})\n");
+        }
+        let mut text = format!("job {job} differs from revision {revision}\n");
+        for field in &self.differences {
+            text.push_str(&format!("  {}\n", field.line()));
+        }
+        text
+    }
+}
+
+impl Field {
+    fn line(&self) -> String {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => format!("~ {}: {old} -> {new}", self.path),
+            (None, Some(new)) => format!("+ {}: {new}", self.path),
+            (Some(old), None) => format!("- {}: {old}", self.path),
+            (None, None) => self.path.clone(),
+        }
+    }
+}
+
+/// Compares documents with the revisions in force.
+pub async fn compare(client: &Client, documents: Vec<Document>) -> Result<Vec<Compared>, Failure> {
+    let mut compared = Vec::with_capacity(documents.len());
+    for document in documents {
+        let (namespace, name) = (
+            document.metadata.namespace.clone(),
+            document.metadata.name.clone(),
+        );
+        let stored: Result<Job, Failure> =
+            client.get(&["jobs", &namespace, &name], Vec::new()).await;
+        let (revision, differences) = match stored {
+            Ok(job) => {
+                let old = read(job.document.unwrap_or_default())?;
+                let found = differences(&old, &document);
+                (
+                    Some(job.revision),
+                    found.into_iter().map(Field::from).collect(),
+                )
+            }
+            Err(failure) if failure.exit == Exit::NotFound => (None, Vec::new()),
+            Err(failure) => return Err(failure),
+        };
+        compared.push(Compared {
+            namespace,
+            name,
+            revision,
+            differences,
+        });
+    }
+    Ok(compared)
+}
+
+/// A document as the server keeps it.
+fn read(stored: Value) -> Result<Document, Failure> {
+    serde_json::from_value(stored).map_err(|error| {
+        let text = format!("SC7004: the stored document was not understood: {error}");
+        Failure::new(Exit::Failed, text)
+    })
+}
+
+/// One revision of a job.
+pub async fn revision(
+    client: &Client,
+    name: &JobName,
+    revision: u32,
+) -> Result<JobRevision, Failure> {
+    let number = revision.to_string();
+    let (namespace, job) = (name.namespace.as_str(), name.name.as_str());
+    let path = ["jobs", namespace, job, "revisions", number.as_str()];
+    match client.get(&path, Vec::new()).await {
+        Ok(found) => Ok(found),
+        Err(failure) => Err(client.with_candidates(failure, name).await),
+    }
+}
+
+/// Carries out `sichen diff`.
+pub async fn diff(args: Diff) -> Result<ExitCode, Failure> {
+    let documents = checked(&args.files)?;
+    let client = Client::new(&args.connection)?;
+    let compared = compare(&client, documents).await?;
+    args.output
+        .show(&compared, |all| all.iter().map(Compared::text).collect())?;
+    let differs = compared.iter().any(Compared::differs);
+    Ok(if differs {
+        Exit::Failed.into()
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    revision: u32,
+    current: bool,
+    changes: Vec<Field>,
+}
+
+/// Carries out `sichen revisions`.
+pub async fn list(args: Revisions) -> Result<ExitCode, Failure> {
+    let name = names::job(&args.job)?;
+    let client = Client::new(&args.connection)?;
+    let path = ["jobs", name.namespace.as_str(), name.name.as_str()];
+    let job: Job = match client.get(&path, Vec::new()).await {
+        Ok(job) => job,
+        Err(failure) => return Err(client.with_candidates(failure, &name).await),
+    };
+    let mut listed: Vec<Listed> = Vec::new();
+    let mut newer: Option<(u32, Document)> = None;
+    let last = job.revision.saturating_sub(args.limit);
+    for number in (last..=job.revision).rev().filter(|n| *n > 0) {
+        let document = read(revision(&client, &name, number).await?.document)?;
+        if let Some((number, newer)) = newer.take() {
+            listed.push(Listed {
+                revision: number,
+                current: number == job.revision,
+                changes: differences(&document, &newer)
+                    .into_iter()
+                    .map(Field::from)
+                    .collect(),
+            });
+        }
+        newer = Some((number, document));
+    }
+    if let Some((1, _)) = newer {
+        listed.push(Listed {
+            revision: 1,
+            current: job.revision == 1,
+            changes: Vec::new(),
+        });
+    }
+    args.output.show(&listed, |listed| {
+        let rows = listed.iter().map(|r| {
+            let mark = if r.current { " (in force)" } else { "" };
+            let changes: Vec<String> = r.changes.iter().map(Field::line).collect();
+            let changes = if r.revision == 1 {
+                "created".to_owned()
+            } else {
+                changes.join("\n")
+            };
+            [format!("{}{mark}", r.revision), changes]
+        });
+        output::table(["REVISION", "CHANGES"], rows)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Carries out `sichen rollback`.
+pub async fn rollback(args: Rollback) -> Result<ExitCode, Failure> {
+    let name = names::job(&args.job)?;
+    let client = Client::new(&args.connection)?;
+    let old = revision(&client, &name, args.revision).await?;
+    let text = old.document.to_string();
+    let applied: Applied = client.post_documents(&["jobs:apply"], text).await?;
+    args.output.show(&applied, |applied| {
+        applied
+            .documents
+            .iter()
+            .map(applied_line)
+            .collect::<String>()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
