@@ -11,9 +11,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, cancel, clock, completions, demo, describe, dev, documents, due, events, explain, fence,
-    get, import, jobs, logs, next, report, revisions, run, runs, schema, server, shards, trace,
-    verify, worker,
+    audit, calendar, cancel, clock, completions, demo, describe, dev, documents, due, events,
+    explain, fence, get, import, jobs, logs, next, report, revisions, run, runs, schema, server,
+    shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -72,6 +72,7 @@ pub enum Command {
     Audit(audit::Audit),
     Export(verify::Export),
     Next(next::Args),
+    Calendar(calendar::Calendar),
     Due(due::Args),
     #[command(subcommand)]
     Import(import::ImportFrom),
@@ -150,7 +151,16 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Verify(args) => verify::check(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Export(args) => verify::export(args).await,
-        Command::Next(args) => local(|out| next::run(&args, out)),
+        Command::Next(args) => match args.job.clone() {
+            None => local(|out| next::run(&args, out)),
+            Some(job) => {
+                let mut out = Vec::new();
+                let code = next::of_job(&args, &job, &mut out).await?;
+                output::print(&String::from_utf8_lossy(&out))?;
+                Ok(code)
+            }
+        },
+        Command::Calendar(args) => calendar::show(args).await,
         Command::Import(from) => import::run(from).await,
         Command::Due(args) => local(|out| due::run(&args, out)),
         Command::Report(args) => report::say(args).await,

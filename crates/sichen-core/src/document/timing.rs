@@ -72,6 +72,12 @@ impl Timing {
         self.schedules.iter().filter_map(|s| s.next(after)).min()
     }
 
+    /// The job's schedules, in their order.
+    #[must_use]
+    pub fn schedules(&self) -> &[Schedule] {
+        &self.schedules
+    }
+
     /// Whether the job has any schedule.
     #[must_use]
     pub fn has_schedules(&self) -> bool {

@@ -1,6 +1,7 @@
 //! One module per group of commands.
 
 pub mod audit;
+pub mod calendar;
 pub mod cancel;
 pub mod clock;
 pub mod completions;
@@ -17,6 +18,7 @@ pub mod import;
 pub mod jobs;
 pub mod logs;
 pub mod next;
+pub mod next_job;
 pub mod report;
 pub mod revisions;
 pub mod run;

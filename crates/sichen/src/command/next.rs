@@ -1,7 +1,7 @@
-//! `sichen next --cron`: the next planned instants of an expression, without a server.
+//! `sichen next`: the next planned instants of an expression, without a server, or of a job.
 //!
 //! # Not here
-//! The search itself (`sichen_core::schedule`); the times of a stored job.
+//! The search itself (`sichen_core::schedule`); what falls out of a job's times ([`super::next_job`]).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,16 +14,35 @@ use serde_json::json;
 use sichen_core::schedule::cron::{Cron, Dialect, Error, Fold, Gap, Language};
 use sichen_core::schedule::{hash_of_key, zone_by_name};
 
+use crate::client::Connection;
+use crate::command::next_job::{Preview, line};
+use crate::failure::Failure;
+use crate::names;
+
 /// Exit code of an expression, zone or combination that is refused.
 const REFUSED: u8 = 2;
 /// The most instants shown at once.
 const MAX_COUNT: u32 = 10_000;
 
-/// Show the next planned instants of a cron expression, across clock changes.
+/// Show the next planned instants of a job, or of a cron expression without a server, across clock
+/// changes: what they move, repeat or leave out is said.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
+    /// The job, `name` or `namespace/name`, exactly.
+    #[arg(
+        value_name = "JOB",
+        required_unless_present = "cron",
+        conflicts_with_all = ["cron", "dialect", "tz", "gap", "fold", "key"]
+    )]
+    pub job: Option<String>,
     /// The expression, such as `30 2 * * 1-5`.
-    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     pub cron: String,
     /// The rules it is read by; `crontab` and `seconds` are told apart by the number of fields.
     #[arg(long, value_enum)]
@@ -49,6 +68,8 @@ pub struct Args {
     /// Output format.
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Output,
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
 /// A dialect by its name on the command line.
@@ -93,6 +114,38 @@ pub enum Output {
     Text,
     /// For programs.
     Json,
+}
+
+/// Writes a job's instants, and what falls out among them, to `out`.
+///
+/// # Errors
+/// The server can't be asked or has no such job, or `out` can't be written to.
+pub async fn of_job(args: &Args, job: &str, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+    let preview = Preview::of(&args.connection, names::job(job)?).await?;
+    let after = args.after.unwrap_or_else(now);
+    let moments = preview.moments(after, Timestamp::MAX, args.count as usize);
+    if args.output == Output::Json {
+        let planned = moments.iter().filter(|moment| moment.planned);
+        let planned: Vec<&str> = planned.map(|moment| moment.at.as_str()).collect();
+        let answer = json!({
+            "job": preview.name.to_string(), "time_zone": preview.zone_name,
+            "paused": preview.paused, "next": planned, "moments": moments,
+        });
+        writeln!(out, "{answer}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "job {}, {}", preview.name, preview.zone_name)?;
+    for note in preview.notes(Language::English) {
+        writeln!(out, "  {note}")?;
+    }
+    for moment in &moments {
+        write!(out, "{}", line(moment))?;
+    }
+    let planned = moments.iter().filter(|moment| moment.planned).count();
+    if planned < args.count as usize && !preview.schedules().is_empty() {
+        writeln!(out, "(none after that)")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the instants to `out`. A refused expression exits with 2; its reason goes to the error

@@ -106,6 +106,8 @@ fn policies_deadlines_and_limits_are_taken_over() {
     assert_eq!(found["catchUp"]["startingDeadline"], "200s");
     assert_eq!(found["retry"]["maxAttempts"], 3);
     assert_eq!(found["timeouts"]["activeDeadline"], "600s");
+    let replace = json!({ "concurrencyPolicy": "Replace" });
+    assert_eq!(spec(replace, nothing())["overlap"], "replace");
     let odd = json!({ "concurrencyPolicy": "Sometimes" });
     says(
         (odd, nothing(), nothing()),

@@ -1,0 +1,50 @@
+//! A month's page, as people see it.
+
+use serde_json::{Value, json};
+
+use super::super::next_job::tests::preview;
+use super::{month, text, view};
+
+fn page(schedules: Value, of: &str) -> String {
+    let preview = preview(json!({ "schedules": schedules }));
+    let first = month(of).unwrap();
+    text(&view(&preview, first), first)
+}
+
+#[test]
+fn a_month_with_a_fold_shows_it() {
+    let page = page(json!([{ "cron": "30 1 * * *" }]), "2026-11");
+    insta::assert_snapshot!(page);
+}
+
+#[test]
+fn a_month_with_a_gap_shows_counts_and_what_falls_out() {
+    let page = page(
+        json!([{ "cron": "0,30 1-3 * * 0", "gap": "skip" }, { "every": "12h" }]),
+        "2026-03",
+    );
+    insta::assert_snapshot!(page);
+}
+
+#[test]
+fn a_frequent_job_is_counted_and_not_walked() {
+    let preview = preview(json!({ "schedules": [{ "cron": "* * * * * *" }] }));
+    let view = view(&preview, month("2026-03").unwrap());
+    let counts: Vec<u64> = view.days.iter().map(|day| day.count).collect();
+    assert_eq!((counts[0], counts[7]), (86_400, 82_800));
+    assert!(
+        view.days
+            .iter()
+            .all(|day| day.times.len() == super::MAX_LISTED)
+    );
+}
+
+#[test]
+fn a_month_is_four_digits_and_two() {
+    for text in [
+        "2026-13", "2026", "26-11", "2026-1", "0000-01", "9999-12", "x",
+    ] {
+        assert!(month(text).is_err(), "{text}");
+    }
+    assert!(month("2026-11").is_ok());
+}
