@@ -19,6 +19,7 @@ mod output;
 mod request;
 mod runs;
 mod schemas;
+mod status;
 pub mod wire;
 
 use std::sync::Arc;
@@ -42,6 +43,8 @@ use utoipa_axum::routes;
 use crate::auth::Tokens;
 use crate::grpc::Streams;
 
+pub use status::About;
+
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
 
 /// Who asks: there is one token, so there is one user.
@@ -54,6 +57,7 @@ struct Api(Arc<Shared>);
 struct Shared {
     engine: Arc<Engine>,
     streams: Arc<Streams>,
+    about: Arc<About>,
     control: Control,
     documents: Documents,
     tokens: Arc<Tokens>,
@@ -69,10 +73,12 @@ impl Api {
         engine: Arc<Engine>,
         streams: Arc<Streams>,
         tokens: Arc<Tokens>,
+        about: Arc<About>,
         timeout: Duration,
     ) -> Self {
         Self(Arc::new(Shared {
             streams,
+            about,
             control: Control::new(engine.context.clone()),
             engine,
             documents: Documents::default(),
@@ -155,7 +161,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::members))
         .routes(routes!(clock::show))
         .routes(routes!(clock::accept))
-        .routes(routes!(schemas::job));
+        .routes(routes!(schemas::job))
+        .routes(routes!(status::server));
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
 }
 
@@ -166,8 +173,13 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 /// All routes over `engine`.
-pub(crate) fn router(engine: Arc<Engine>, streams: Arc<Streams>, tokens: Arc<Tokens>) -> Router {
-    let api = Api::new(engine, streams, tokens, gate::REQUEST_TIMEOUT);
+pub(crate) fn router(
+    engine: Arc<Engine>,
+    streams: Arc<Streams>,
+    tokens: Arc<Tokens>,
+    about: Arc<About>,
+) -> Router {
+    let api = Api::new(engine, streams, tokens, about, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
     let description = axum::Json(openapi);
     let described = get(move || async move { description });

@@ -51,6 +51,7 @@ pub struct Server {
     streams: Arc<Streams>,
     tokens: Arc<Tokens>,
     tls: Option<Arc<Tls>>,
+    about: Arc<rest::About>,
 }
 
 impl Server {
@@ -62,7 +63,15 @@ impl Server {
             streams,
             tokens,
             tls: None,
+            about: Arc::default(),
         }
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn with_about(mut self, about: rest::About) -> Self {
+        self.about = Arc::new(about);
+        self
     }
 
     /// The same over TLS.
@@ -96,6 +105,7 @@ impl Server {
             self.engine.clone(),
             self.streams.clone(),
             self.tokens.clone(),
+            self.about.clone(),
         );
         Routes::new(sessions)
             .prepare()

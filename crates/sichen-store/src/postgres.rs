@@ -113,6 +113,15 @@ pub async fn connect(
     connect::single(address, settings).await
 }
 
+/// What the server at `url` says of itself, by the names of its settings: for people.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn facts(url: &str) -> Result<Vec<(String, String)>, Error> {
+    let client = connect(url, &[]).await?;
+    check::facts(&client).await
+}
+
 /// A store in one PostgreSQL database.
 #[derive(Debug)]
 pub struct PostgresStore {

@@ -69,6 +69,12 @@ use tx::{Read, Result, Tx};
 /// whose write-ahead log two connections checkpoint and commit at once.
 pub const OLDEST_SQLITE: i32 = 3_051_003;
 
+/// The version of SQLite that this program has in it.
+#[must_use]
+pub fn version() -> String {
+    rusqlite::version().to_owned()
+}
+
 /// A store in one SQLite database.
 #[derive(Debug)]
 pub struct SqliteStore {

@@ -11,9 +11,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, calendar, cancel, clock, completions, demo, describe, dev, documents, due, events,
-    explain, fence, get, import, jobs, logs, next, report, revisions, run, runs, schema, server,
-    shards, trace, verify, worker,
+    audit, calendar, cancel, clock, completions, demo, describe, dev, doctor, documents, due,
+    events, explain, fence, get, import, jobs, logs, next, report, revisions, run, runs, schema,
+    server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -69,6 +69,7 @@ pub enum Command {
     /// Delete a job: its name is free again, its open runs go on, its history stays.
     Delete(jobs::Delete),
     Verify(verify::Verify),
+    Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Export(verify::Export),
     Next(next::Args),
@@ -148,6 +149,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Pause(args) => jobs::set_paused(args, true).await,
         Command::Resume(args) => jobs::set_paused(args, false).await,
         Command::Delete(args) => jobs::delete(args).await,
+        Command::Doctor(args) => doctor::run(args).await,
         Command::Verify(args) => verify::check(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Export(args) => verify::export(args).await,

@@ -19,6 +19,7 @@ use sichen_engine::driver::{Engine, Settings};
 use sichen_server::Server;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
+use sichen_server::rest::About;
 use sichen_server::tls::Tls;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -85,7 +86,14 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     let streams = Arc::new(Streams::default());
     let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
     let engine = Arc::new(engine);
-    let mut server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
+    let (store, settings) = node.store.about().await;
+    let about = About {
+        data: std::path::absolute(&node.data).unwrap_or_else(|_| node.data.clone()),
+        store: store.to_owned(),
+        settings: settings.into_iter().collect(),
+    };
+    let server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
+    let mut server = server.with_about(about);
     if let Some(tls) = &tls {
         server = server.with_tls(tls.clone());
     }

@@ -93,6 +93,23 @@ impl StoreAt {
         store.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
     }
 
+    /// What it is, and what its server says of itself (nothing if that can't be asked).
+    pub async fn about(&self) -> (&'static str, Vec<(String, String)>) {
+        match self {
+            StoreAt::Directory(_) => {
+                let version = sichen_store::sqlite::version();
+                ("sqlite", vec![("server_version".to_owned(), version)])
+            }
+            StoreAt::Postgres(url) => {
+                let facts = postgres::facts(url).await;
+                let facts = facts.inspect_err(|error| {
+                    tracing::warn!(%error, "the database's settings could not be read");
+                });
+                ("postgres", facts.unwrap_or_default())
+            }
+        }
+    }
+
     /// Whether the log's places are in the order of commits.
     pub fn seq_is_commit_order(&self) -> bool {
         matches!(self, StoreAt::Directory(_))

@@ -66,7 +66,7 @@ pub(super) async fn readyz(State(api): State<Api>) -> (StatusCode, Json<wire::He
 }
 
 /// Why the node can't do its work now.
-async fn unready(api: &Api) -> Option<String> {
+pub(super) async fn unready(api: &Api) -> Option<String> {
     let silent = || Some("the store does not answer".to_owned());
     let Ok(probe) = api.0.probing.clone().try_acquire_owned() else {
         return silent();

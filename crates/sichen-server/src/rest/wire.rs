@@ -13,6 +13,8 @@
 
 mod clock;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sichen_core::document::OverlapSpec;
@@ -701,6 +703,36 @@ pub struct Duty {
     /// The owner, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u64>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServerStatus {
+    /// The release.
+    pub version: String,
+    /// The store's clock.
+    pub now: String,
+    /// Why it can't do its work now; absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
+    /// `sqlite` or `postgres`.
+    pub store: String,
+    /// What the store's server said of itself when this one started.
+    pub store_settings: BTreeMap<String, String>,
+    /// The server's data directory.
+    pub data: String,
+    /// The disk that it is on, if it can be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
+}
+
+/// Room on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Disk {
+    /// Free for this server's user.
+    pub free_bytes: u64,
+    /// In all.
+    pub total_bytes: u64,
 }
 
 /// The answer of `/healthz` and `/readyz`.

@@ -50,3 +50,28 @@ pub(super) async fn server(link: &Link, unsafe_durability: bool) -> Result<()> {
     }
     Ok(())
 }
+
+/// The settings that people ask about when something is wrong.
+const FACTS: &[&str] = &[
+    "server_version",
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "max_connections",
+];
+
+/// # Errors
+/// [`Error::Unavailable`] if the server does not answer.
+pub(super) async fn facts(client: &tokio_postgres::Client) -> Result<Vec<(String, String)>> {
+    let mut facts = Vec::new();
+    for name in FACTS {
+        let row = client
+            .query_one("select current_setting($1, true)", &[name])
+            .await
+            .map_err(|e| fault(&e).0)?;
+        if let Some(value) = row.get::<_, Option<String>>(0) {
+            facts.push(((*name).to_owned(), value));
+        }
+    }
+    Ok(facts)
+}

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod demo;
 pub mod describe;
 pub mod dev;
+pub mod doctor;
 pub mod documents;
 pub mod due;
 pub mod events;

@@ -34,7 +34,7 @@ impl Gated {
         let settings = Settings::new("test".to_owned());
         let streams = Arc::new(Streams::default());
         let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
-        let api = Api::new(Arc::new(engine), streams, tokens, timeout);
+        let api = Api::new(Arc::new(engine), streams, tokens, Arc::default(), timeout);
         let gate = from_fn_with_state(api.clone(), pass);
         let router = routes.layer(gate).with_state(api.clone());
         Self { router, api, token }

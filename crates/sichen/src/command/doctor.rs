@@ -1,0 +1,374 @@
+//! `sichen doctor`: what is wrong, and what to do about it.
+//!
+//! # Invariants
+//! - It changes nothing. What can't be looked at is said, and the rest is looked at all the same.
+//!
+//! # Not here
+//! The recorded history (`sichen verify`).
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use sichen_server::auth;
+use sichen_server::rest::wire::{
+    Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
+};
+
+use crate::client::{Client, Connection, Query};
+use crate::clock;
+use crate::data_dir;
+use crate::failure::{Exit, Failure};
+use crate::names;
+use crate::output::{self, Output};
+
+/// The most runs of a state, and jobs, that are looked at one by one.
+const MAX_LOOKED_AT: usize = 50;
+/// How long a run may wait before it is called stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(300);
+/// Clocks that differ by more are worth a word.
+const MAX_CLOCK_OFFSET_MS: i64 = 1_000;
+/// Below these a disk is short of room, and nearly full.
+const LITTLE_ROOM: u64 = 1 << 30;
+const NO_ROOM: u64 = 100 << 20;
+
+/// Check that this machine reaches its server and that the server has what it needs; each line says
+/// what to do. The exit code is 1 if something must be done.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Grade {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    grade: Grade,
+    what: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Findings {
+    checks: Vec<Check>,
+}
+
+impl Findings {
+    fn add(&mut self, grade: Grade, what: &'static str, text: impl Into<String>) {
+        let text = text.into().replace("\n  ", "; ");
+        self.checks.push(Check { grade, what, text });
+    }
+
+    /// What a request gave; a failed check if it failed.
+    fn got<T>(&mut self, what: &'static str, answer: Result<T, Failure>) -> Option<T> {
+        match answer {
+            Ok(value) => Some(value),
+            Err(failure) => {
+                self.add(Grade::Fail, what, failure.text);
+                None
+            }
+        }
+    }
+}
+
+/// Carries out `sichen doctor`.
+pub async fn run(args: Doctor) -> Result<ExitCode, Failure> {
+    let mut found = Findings::default();
+    files(&mut found, &data_dir::default());
+    if let Some(client) = found.got("client", Client::new(&args.connection)) {
+        let asked = clock::now();
+        let status = client.get::<ServerStatus>(&["server"], Query::new()).await;
+        let answered = clock::now();
+        if let Some(status) = found.got("server", status) {
+            let name = &args.connection.server;
+            found.add(
+                Grade::Ok,
+                "server",
+                format!("{name} answers, the token is right"),
+            );
+            server(&mut found, &status, asked, answered);
+            workers(&mut found, &client).await;
+            runs(&mut found, &client).await;
+            jobs(&mut found, &client).await;
+        }
+    }
+    args.output.show(&found, |found| {
+        let rows = found.checks.iter().map(|c| {
+            let grade = match c.grade {
+                Grade::Ok => "ok",
+                Grade::Warn => "warn",
+                Grade::Fail => "FAIL",
+            };
+            [grade.to_owned(), c.what.to_owned(), c.text.clone()]
+        });
+        output::table(["", "WHAT", "FOUND"], rows)
+    })?;
+    let failed = found.checks.iter().any(|c| c.grade == Grade::Fail);
+    Ok(if failed {
+        Exit::Failed.into()
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Files of a data directory on this machine, if there is one.
+fn files(found: &mut Findings, dir: &Path) {
+    let Ok(meta) = std::fs::metadata(dir) else {
+        return;
+    };
+    let mode = meta.mode() & 0o777;
+    let shown = dir.display();
+    if mode & 0o077 == 0 {
+        found.add(
+            Grade::Ok,
+            "files",
+            format!("{shown} is for its owner alone"),
+        );
+    } else {
+        let text =
+            format!("others may look into {shown} (mode {mode:04o}); run `chmod 700 {shown}`");
+        found.add(Grade::Warn, "files", text);
+    }
+    for name in [auth::TOKEN_FILE, auth::JOIN_TOKEN_FILE] {
+        let path = dir.join(name);
+        if !path.exists() {
+            continue;
+        }
+        if let Err(error) = auth::read(&path) {
+            found.add(Grade::Fail, "files", error.to_string());
+        }
+    }
+}
+
+/// Version, clock, readiness, store, disk.
+fn server(found: &mut Findings, status: &ServerStatus, asked: Timestamp, answered: Timestamp) {
+    let mine = env!("CARGO_PKG_VERSION");
+    if status.version == mine {
+        found.add(Grade::Ok, "version", format!("{mine} here and there"));
+    } else {
+        let text = format!(
+            "{mine} here, {} there; use one release for both",
+            status.version
+        );
+        found.add(Grade::Warn, "version", text);
+    }
+    if let Ok(now) = status.now.parse::<Timestamp>() {
+        // It read its clock somewhere in between.
+        let early = asked.duration_since(now).as_millis();
+        let late = now.duration_since(answered).as_millis();
+        let offset = i64::try_from(early.max(late).max(0)).unwrap_or(i64::MAX);
+        if offset <= MAX_CLOCK_OFFSET_MS {
+            found.add(
+                Grade::Ok,
+                "clock",
+                "this machine and the store agree within a second",
+            );
+        } else {
+            let off = output::span(jiff::SignedDuration::from_millis(offset));
+            let text = format!(
+                "this machine and the store differ by {off}; the store's clock decides, so set \
+                 the other one right (NTP)"
+            );
+            found.add(Grade::Warn, "clock", text);
+        }
+    }
+    match &status.not_ready {
+        None => found.add(
+            Grade::Ok,
+            "ready",
+            "the server has its lease and its store answers",
+        ),
+        Some(why) => found.add(
+            Grade::Fail,
+            "ready",
+            format!("the server can't work: {why}"),
+        ),
+    }
+    store(found, status);
+    if let Some(disk) = status.disk {
+        let grade = match disk.free_bytes {
+            free if free < NO_ROOM => Grade::Fail,
+            free if free < LITTLE_ROOM => Grade::Warn,
+            _ => Grade::Ok,
+        };
+        let todo = if grade == Grade::Ok {
+            ""
+        } else {
+            "; make room"
+        };
+        let free = output::grouped(disk.free_bytes >> 20);
+        let text = format!("{free} MiB free for {}{todo}", status.data);
+        found.add(grade, "disk", text);
+    }
+}
+
+fn store(found: &mut Findings, status: &ServerStatus) {
+    let settings = &status.store_settings;
+    let version = settings.get("server_version").map_or("?", String::as_str);
+    let text = format!("{} {version}", status.store);
+    if status.store != "postgres" {
+        return found.add(Grade::Ok, "store", text);
+    }
+    if settings.is_empty() {
+        let text = "postgres, whose settings could not be read; see the server's log";
+        return found.add(Grade::Warn, "store", text);
+    }
+    found.add(Grade::Ok, "store", text);
+    for (name, grade) in [
+        ("fsync", Grade::Fail),
+        ("synchronous_commit", Grade::Fail),
+        ("full_page_writes", Grade::Warn),
+    ] {
+        match settings.get(name).map(String::as_str) {
+            Some("off") => {
+                let text = format!(
+                    "{name} = off: what was acknowledged may be lost with the power; set it to on"
+                );
+                found.add(grade, "store", text);
+            }
+            Some(value) => found.add(Grade::Ok, "store", format!("{name} = {value}")),
+            None => {}
+        }
+    }
+}
+
+async fn workers(found: &mut Findings, client: &Client) {
+    let workers = client.get::<Workers>(&["workers"], Query::new()).await;
+    let Some(workers) = found.got("workers", workers) else {
+        return;
+    };
+    let takes = |w: &&Worker| !w.draining;
+    let free: u64 = workers
+        .items
+        .iter()
+        .filter(takes)
+        .map(|w| u64::from(w.slots))
+        .sum();
+    let count = output::count(workers.items.len() as u64, "worker");
+    if workers.items.is_empty() {
+        let text = "none is connected, so nothing runs; start one with `sichen worker`";
+        found.add(Grade::Warn, "workers", text);
+    } else if free == 0 {
+        let text = format!("{count}, and all are draining; start others");
+        found.add(Grade::Warn, "workers", text);
+    } else {
+        found.add(
+            Grade::Ok,
+            "workers",
+            format!("{count}, {}", output::count(free, "slot")),
+        );
+    }
+}
+
+/// Runs that have waited long for something that does not come by itself.
+async fn runs(found: &mut Findings, client: &Client) {
+    let (mut looked, mut stuck) = (0, 0);
+    for state in ["scheduled", "running"] {
+        let query = vec![
+            ("state", state.to_owned()),
+            ("limit", MAX_LOOKED_AT.to_string()),
+        ];
+        let page = client.get::<RunPage>(&["runs"], query).await;
+        let Some(page) = found.got("runs", page) else {
+            return;
+        };
+        for run in page.items {
+            looked += 1;
+            let since = run.created_at.parse::<Timestamp>();
+            let waited = since
+                .map(|at| clock::now().duration_since(at))
+                .unwrap_or_default();
+            if waited.unsigned_abs() < STUCK_AFTER {
+                continue;
+            }
+            let id = run.id.to_string();
+            let why = client
+                .get::<Explanation>(&["runs", &id, "explain"], Query::new())
+                .await;
+            let Some(why) = found.got("runs", why) else {
+                return;
+            };
+            let blocked = ["no_worker", "no_handler", "no_owner", "draining"];
+            let reason = why
+                .reasons
+                .iter()
+                .find(|r| blocked.contains(&r.word.as_str()));
+            if let Some(reason) = reason {
+                stuck += 1;
+                let text = format!(
+                    "run {} ({}) waits since {}: {}",
+                    run.id,
+                    run.key,
+                    output::span(waited),
+                    reason.text
+                );
+                found.add(Grade::Warn, "runs", text);
+            }
+        }
+    }
+    if stuck == 0 {
+        let open = output::count(looked, "open run");
+        found.add(
+            Grade::Ok,
+            "runs",
+            format!("{open} looked at, none is stuck"),
+        );
+    }
+}
+
+/// Jobs with schedules that will never fire again.
+async fn jobs(found: &mut Findings, client: &Client) {
+    let query = vec![("limit", "1000".to_owned())];
+    let page = client.get::<JobPage>(&["jobs"], query).await;
+    let Some(page) = found.got("jobs", page) else {
+        return;
+    };
+    let silent = page
+        .items
+        .iter()
+        .filter(|j| j.next_at.is_none() && !j.paused);
+    let mut never = 0;
+    for job in silent.take(MAX_LOOKED_AT) {
+        let path = ["jobs", job.namespace.as_str(), job.name.as_str()];
+        // It may be deleted by now.
+        let Ok(whole) = client.get::<Job>(&path, Query::new()).await else {
+            continue;
+        };
+        let document = whole.document.unwrap_or_default();
+        let schedules = document["spec"]["schedules"].as_array();
+        if schedules.is_some_and(|s| !s.is_empty()) && whole.next_at.is_none() {
+            never += 1;
+            let name = names::shown(&job.namespace, &job.name);
+            let text = format!(
+                "job {name} has a schedule and no next time: it has ended; `sichen describe job {name}`"
+            );
+            found.add(Grade::Warn, "jobs", text);
+        }
+    }
+    if never == 0 {
+        let count = output::count(page.items.len() as u64, "job");
+        found.add(
+            Grade::Ok,
+            "jobs",
+            format!("{count}, every live schedule has a next time"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Claims about what is found.
+
+use std::collections::BTreeMap;
+
+use sichen_server::rest::wire::Disk;
+
+use super::*;
+
+fn status() -> ServerStatus {
+    ServerStatus {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        now: "2026-03-01T00:00:00Z".to_owned(),
+        not_ready: None,
+        store: "postgres".to_owned(),
+        store_settings: BTreeMap::from(
+            [
+                ("server_version", "17.2"),
+                ("fsync", "on"),
+                ("synchronous_commit", "on"),
+            ]
+            .map(|(k, v)| (k.to_owned(), v.to_owned())),
+        ),
+        data: "/data".to_owned(),
+        disk: Some(Disk {
+            free_bytes: 10 << 30,
+            total_bytes: 20 << 30,
+        }),
+    }
+}
+
+/// What is found in a status, an hour and so many seconds after its own clock.
+fn graded(status: &ServerStatus, clock_off: i64) -> Vec<(Grade, &'static str)> {
+    let mut found = Findings::default();
+    let now: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+    let now = now + jiff::SignedDuration::from_secs(clock_off);
+    server(&mut found, status, now, now);
+    let bad = found.checks.iter().filter(|c| c.grade != Grade::Ok);
+    bad.map(|c| (c.grade, c.what)).collect()
+}
+
+#[test]
+fn a_sound_server_has_nothing_to_be_done() {
+    assert_eq!(graded(&status(), 0), []);
+}
+
+#[test]
+fn each_fault_is_found_with_its_weight() {
+    let check = |change: fn(&mut ServerStatus), expect: (Grade, &'static str)| {
+        let mut status = status();
+        change(&mut status);
+        assert_eq!(graded(&status, 0), [expect]);
+    };
+    let set = |s: &mut ServerStatus, name: &str| {
+        s.store_settings.insert(name.to_owned(), "off".to_owned());
+    };
+    check(|s| s.version = "9.9.9".into(), (Grade::Warn, "version"));
+    check(
+        |s| s.not_ready = Some("no lease".into()),
+        (Grade::Fail, "ready"),
+    );
+    for name in ["fsync", "synchronous_commit"] {
+        let mut status = status();
+        set(&mut status, name);
+        assert_eq!(graded(&status, 0), [(Grade::Fail, "store")], "{name}");
+    }
+    check(|s| s.store_settings.clear(), (Grade::Warn, "store"));
+    let room = |free: u64| {
+        let mut status = status();
+        status.disk = Some(Disk {
+            free_bytes: free,
+            total_bytes: 20 << 30,
+        });
+        graded(&status, 0)
+    };
+    assert_eq!(room(500 << 20), [(Grade::Warn, "disk")]);
+    assert_eq!(room(1 << 20), [(Grade::Fail, "disk")]);
+    for off in [-30, 30] {
+        assert_eq!(graded(&status(), off), [(Grade::Warn, "clock")], "{off}");
+    }
+}
