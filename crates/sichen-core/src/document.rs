@@ -30,7 +30,8 @@ pub use retry::{
 };
 pub use schema::schema;
 pub use timing::{
-    CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec, Timing,
+    CatchUpPolicySpec, CatchUpSpec, Close, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec,
+    ScheduleSpec, Timing,
 };
 
 /// The only `apiVersion`.
@@ -117,6 +118,9 @@ pub struct Spec {
     /// What happens to planned times that were missed.
     #[serde(default)]
     pub catch_up: CatchUpSpec,
+    /// What a resume does with the planned times that fell into the pause.
+    #[serde(default, skip_serializing_if = "OnResumeSpec::is_default")]
+    pub on_resume: OnResumeSpec,
     /// Runs start up to this much after their planned time, each by its own fixed share; at most
     /// 24 h.
     #[serde(default, skip_serializing_if = "Option::is_none")]

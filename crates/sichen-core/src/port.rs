@@ -137,8 +137,16 @@ pub trait Store: Send + Sync + 'static {
         closing: Advance,
         expected_ver: u32,
     ) -> Answer<'_, ApplyVerdict>;
-    /// Deletes a job: its name is free again, its history stays. False if its version differs.
-    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool>;
+    /// Deletes a job: its name is free again, its history stays. `closing` records what its
+    /// schedules leave undecided. False, and nothing written, if its version differs or `closing`
+    /// does not hold.
+    fn delete_job(
+        &self,
+        op: Op,
+        job: JobUid,
+        closing: Option<Advance>,
+        expected_ver: u32,
+    ) -> Answer<'_, bool>;
     /// Live, unpaused jobs of these partitions whose next instant is not after `until`, soonest
     /// first, at most `limit`.
     fn list_due_jobs(

@@ -26,7 +26,7 @@ use crate::documents::Documents;
 
 pub use attempts::{Attempt, MAX_EVENTS};
 pub use explain::{Facts, Waiting, Why, reasons};
-pub use jobs::{Applied, Change};
+pub use jobs::{Applied, Change, Turn};
 pub use runs::{StartRun, Started, Which};
 
 /// How often a conflict is decided anew before the caller is told.

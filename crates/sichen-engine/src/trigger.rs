@@ -344,7 +344,9 @@ fn request(job: &Job, occasion: Occasion, planned: &PlannedRun) -> Request {
 fn skip_decision(skip: &Skip) -> Decision {
     let reference = match skip.reason {
         Reason::Coalesced { into } => Occasion::Planned { at: into, rerun: 0 }.key(),
-        Reason::Deadline | Reason::CatchUp | Reason::Paused | Reason::Gap => String::new(),
+        Reason::Deadline | Reason::CatchUp | Reason::Paused | Reason::Deleted | Reason::Gap => {
+            String::new()
+        }
     };
     Decision {
         from: skip.from,

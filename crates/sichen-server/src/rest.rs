@@ -143,6 +143,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::revision))
         .routes(routes!(jobs::pause))
         .routes(routes!(jobs::resume))
+        .routes(routes!(jobs::preview))
         .routes(routes!(jobs::decisions))
         .routes(routes!(jobs::next))
         .routes(routes!(runs::start))

@@ -223,7 +223,7 @@ impl Store for Link {
         release_duties(fences: Vec<Fence>) -> ();
         apply_job(job: ApplyJob) -> ApplyVerdict;
         set_job_paused(paused: bool, closing: Advance, expected_ver: u32) -> ApplyVerdict;
-        delete_job(job: JobUid, expected_ver: u32) -> bool;
+        delete_job(job: JobUid, closing: Option<Advance>, expected_ver: u32) -> bool;
         advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;

@@ -265,11 +265,17 @@ impl Store for PostgresStore {
             jobs::set_paused(tx, paused, closing, expected_ver).await
         })
     }
-    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool> {
-        write!(self, Some(op), [], |tx| {
+    fn delete_job(
+        &self,
+        op: Op,
+        job: JobUid,
+        closing: Option<Advance>,
+        expected_ver: u32,
+    ) -> Answer<'_, bool> {
+        write!(self, Some(op), [closing], |tx| {
             tx.lock_jobs(vec![job.0]).await?;
             tx.tell_time().await?;
-            jobs::delete(tx, job, expected_ver).await
+            jobs::delete(tx, job, closing, expected_ver).await
         })
     }
     fn list_due_jobs(

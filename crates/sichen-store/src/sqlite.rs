@@ -202,8 +202,14 @@ impl Store for SqliteStore {
             jobs::set_paused(tx, paused, closing, expected_ver)
         })
     }
-    fn delete_job(&self, op: Op, job: JobUid, expected_ver: u32) -> Answer<'_, bool> {
-        self.write(op, move |tx| jobs::delete(tx, job, expected_ver))
+    fn delete_job(
+        &self,
+        op: Op,
+        job: JobUid,
+        closing: Option<Advance>,
+        expected_ver: u32,
+    ) -> Answer<'_, bool> {
+        self.write(op, move |tx| jobs::delete(tx, job, closing, expected_ver))
     }
     fn list_due_jobs(
         &self,

@@ -63,9 +63,9 @@ pub enum Command {
     Cancel(cancel::Cancel),
     Retry(cancel::Retry),
     /// Pause the schedules of a job: planned times are recorded as skipped.
-    Pause(jobs::OneJob),
+    Pause(jobs::Pause),
     /// Resume the schedules of a job.
-    Resume(jobs::OneJob),
+    Resume(jobs::Resume),
     /// Delete a job: its name is free again, its open runs go on, its history stays.
     Delete(jobs::Delete),
     Verify(verify::Verify),
@@ -146,8 +146,8 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Trace(args) => trace::show(args).await,
         Command::Cancel(args) => cancel::cancel(args).await,
         Command::Retry(args) => cancel::retry(args).await,
-        Command::Pause(args) => jobs::set_paused(args, true).await,
-        Command::Resume(args) => jobs::set_paused(args, false).await,
+        Command::Pause(args) => jobs::pause(args).await,
+        Command::Resume(args) => jobs::resume(args).await,
         Command::Delete(args) => jobs::delete(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Verify(args) => verify::check(args).await,

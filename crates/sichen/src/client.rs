@@ -278,6 +278,17 @@ impl Client {
         within(TIMEOUT, self.read(answer)).await
     }
 
+    /// Asks for something to be done that its query says more about; may be sent again.
+    pub async fn post_with<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Query,
+    ) -> Result<T, Failure> {
+        let send = self.send(Method::POST, path, &query, None, true);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
     /// Deletes something.
     pub async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Failure> {
         let none = Vec::new();

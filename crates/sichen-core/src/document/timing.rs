@@ -18,11 +18,13 @@ use super::{Document, Spec};
 use crate::ids::JobUid;
 use crate::schedule::overlap::Overlap;
 use crate::schedule::{
-    CatchUp, DueInput, DuePlan, MAX_JITTER, Nominal, PeriodRule, PlannedRun, Schedule, due,
-    hash_of_key, overlap, zone_data_version,
+    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, Nominal, PeriodRule, PlannedRun, Schedule,
+    due, hash_of_key, overlap, zone_data_version,
 };
 
-pub use spec::{CatchUpPolicySpec, CatchUpSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec};
+pub use spec::{
+    CatchUpPolicySpec, CatchUpSpec, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec,
+};
 
 /// Schedules of one job; a document with more is refused.
 pub const MAX_SCHEDULES: usize = 100;
@@ -31,6 +33,19 @@ pub const MAX_SCHEDULES: usize = 100;
 pub const MAX_QUEUE: u32 = 1_000;
 /// Runs of one job that may be active at once, unless `overlap: allow` sets no limit.
 pub const MAX_ACTIVE_RUNS: u32 = 1_000;
+
+/// What becomes of the instants that a revision leaves undecided when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    /// Its own policy decides them, all of them.
+    Live,
+    /// As much as one decision makes runs by its own policy; the rest counts as paused.
+    Pausing,
+    /// They are recorded as paused.
+    Paused,
+    /// They are recorded as deleted.
+    Deleted,
+}
 
 /// When a job is to run, and what becomes of what was missed.
 #[derive(Clone, Debug)]
@@ -41,6 +56,8 @@ pub struct Timing {
     jitter: SignedDuration,
     period: PeriodRule,
     seed: u64,
+    /// Whether a resume applies the catch-up policy to what fell into the pause.
+    pub catch_up_on_resume: bool,
     /// What happens when an instant comes while a run is active.
     pub overlap: Overlap,
     /// How many runs may be active before that happens; at least 1.
@@ -54,6 +71,37 @@ impl Timing {
         let mut input = self.input(high_water, now);
         input.paused = paused;
         due(&input)
+    }
+
+    /// Decides everything in `(high_water, now]`, whatever there is: nothing may be left to the
+    /// revision that comes next, which does not have these instants.
+    #[must_use]
+    pub fn close(&self, high_water: Timestamp, now: Timestamp, how: Close) -> DuePlan {
+        let decide = |from| {
+            let mut input = self.input(from, now);
+            input.paused = how == Close::Paused;
+            input.deleted = how == Close::Deleted;
+            if how == Close::Live {
+                input.limit = MAX_LIMIT;
+            }
+            due(&input)
+        };
+        let mut whole = decide(high_water);
+        while whole.more {
+            // Who pauses a job wants no more of it to start than was being decided.
+            let next = if how == Close::Pausing {
+                self.close(whole.high_water, now, Close::Paused)
+            } else {
+                decide(whole.high_water)
+            };
+            // Each decision moves the mark, so this ends.
+            debug_assert!(next.high_water > whole.high_water);
+            whole.runs.extend(next.runs);
+            whole.skips.extend(next.skips);
+            (whole.high_water, whole.more) = (next.high_water, next.more);
+            whole.next_wake = next.next_wake;
+        }
+        whole
     }
 
     fn input(&self, high_water: Timestamp, now: Timestamp) -> DueInput<'_> {
@@ -152,6 +200,7 @@ impl Document {
                 PeriodSpec::CivilDay => PeriodRule::CivilDay,
             },
             seed,
+            catch_up_on_resume: spec.on_resume == OnResumeSpec::CatchUp,
             overlap: spec.overlap.policy(),
             most_active: spec.max_active_runs.unwrap_or(1).max(1),
         };

@@ -78,6 +78,8 @@ pub struct DueInput<'a> {
     pub until: Option<Timestamp>,
     /// Whether the job was paused all along: everything is skipped.
     pub paused: bool,
+    /// Whether the job is being deleted: nothing of it runs any more.
+    pub deleted: bool,
     pub catch_up: CatchUp,
     /// The latest start after `planned + jitter` (`startingDeadline`).
     pub window: Option<SignedDuration>,
@@ -102,6 +104,7 @@ impl<'a> DueInput<'a> {
             now,
             until: None,
             paused: false,
+            deleted: false,
             catch_up: CatchUp::default(),
             window: None,
             on_time: ON_TIME,
@@ -124,6 +127,8 @@ pub enum Reason {
     Coalesced { into: Timestamp },
     /// The job was paused.
     Paused,
+    /// The job was deleted before they were decided.
+    Deleted,
     /// A clock change left the local time out, and the schedule says to skip it. Stands at the
     /// instant of the change, which may carry a planned instant of its own.
     Gap,
@@ -137,6 +142,7 @@ impl Reason {
             Reason::CatchUp => "catch_up",
             Reason::Coalesced { .. } => "coalesced",
             Reason::Paused => "paused",
+            Reason::Deleted => "deleted",
             Reason::Gap => "gap",
         }
     }
@@ -280,8 +286,13 @@ impl<'a> Decision<'a> {
     fn walk(&mut self) {
         let input = self.input;
         let beyond = later(self.until, 1);
-        if input.paused {
-            if self.skip(input.high_water, beyond, Reason::Paused) {
+        if input.paused || input.deleted {
+            let reason = if input.paused {
+                Reason::Paused
+            } else {
+                Reason::Deleted
+            };
+            if self.skip(input.high_water, beyond, reason) {
                 self.plan.high_water = self.until;
             }
             return;

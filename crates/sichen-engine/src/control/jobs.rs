@@ -1,10 +1,11 @@
 //! Jobs: applied, paused, resumed, deleted.
 
-use sichen_core::document::{Document, check};
+use sichen_core::document::{Close, Document, check};
 use sichen_core::ids::{JobUid, Revision};
+use sichen_core::layout::MAX_SHARDS;
 use sichen_core::model::Job;
 use sichen_core::name::JobName;
-use sichen_core::port::{Advance, ApplyJob, ApplyVerdict, Page};
+use sichen_core::port::{self, Advance, ApplyJob, ApplyVerdict, Page};
 
 use super::{ATTEMPTS, Control, Error};
 use crate::trigger::{advance, open_runs};
@@ -18,6 +19,18 @@ pub enum Change {
     Updated,
     /// It was like this already.
     Unchanged,
+}
+
+/// A pause or a resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Its schedules stop.
+    Pause,
+    /// They go on.
+    Resume {
+        /// Whether the catch-up policy decides what fell into the pause; as the job says if `None`.
+        catch_up: Option<bool>,
+    },
 }
 
 /// The answer to an apply.
@@ -76,7 +89,14 @@ impl Control {
         let now = store.now().await?;
         let closing = match &existing {
             // What was paused up to here is recorded as that, by the revision that was paused.
-            Some(job) if job.document != text => Some(self.close(job, job.paused).await?),
+            Some(job) if job.document != text => {
+                let how = if job.paused {
+                    Close::Paused
+                } else {
+                    Close::Live
+                };
+                Some(self.close(job, how).await?)
+            }
             Some(_) | None => None,
         };
         let high_water = closing.as_ref().map_or(now, |c| c.to);
@@ -110,48 +130,95 @@ impl Control {
         })
     }
 
-    /// What the job's present revision still decides, up to now. `paused`: everything in it is
-    /// skipped.
-    async fn close(&self, job: &Job, paused: bool) -> Result<Advance, Error> {
+    /// What the job's present revision still decides, up to now.
+    async fn close(&self, job: &Job, how: Close) -> Result<Advance, Error> {
         let store = &*self.context.store;
         let document = self.documents.get(store, job.uid, job.revision).await?;
-        let timing = document.timing(job.uid).map_err(Error::Invalid)?;
+        let (timing, _) = document.sound_timing(job.uid);
         let now = store.now().await?;
-        let plan = timing.due(job.high_water, now, paused);
+        let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;
-        Ok(advance(job, &document, &timing, plan, &open, now))
+        let closing = advance(job, &document, &timing, plan, &open, now);
+        let shards: usize = closing.runs.iter().map(|run| run.shards.len()).sum();
+        if shards > MAX_SHARDS as usize {
+            return Err(Error::Refused(format!(
+                "SC5017: revision {} of job {} still has {} runs to start for missed times; they \
+                 are being started, try again in a moment",
+                job.revision,
+                job.name,
+                closing.runs.len()
+            )));
+        }
+        Ok(closing)
     }
 
-    /// Pauses or resumes a job's schedules. What fell into a pause is recorded as skipped.
+    /// What a pause or a resume leaves of the stretch before it, and whether that changes the job.
+    async fn turn(&self, job: &Job, turn: Turn) -> Result<Option<Advance>, Error> {
+        if job.paused == (turn == Turn::Pause) {
+            return Ok(None);
+        }
+        let how = match turn {
+            // Before a pause the schedule decides as usual; before a resume, what was paused.
+            Turn::Pause => Close::Pausing,
+            Turn::Resume {
+                catch_up: Some(true),
+            } => Close::Live,
+            Turn::Resume {
+                catch_up: Some(false),
+            } => Close::Paused,
+            Turn::Resume { catch_up: None } => {
+                let store = &*self.context.store;
+                let document = self.documents.get(store, job.uid, job.revision).await?;
+                let (timing, _) = document.sound_timing(job.uid);
+                if timing.catch_up_on_resume {
+                    Close::Live
+                } else {
+                    Close::Paused
+                }
+            }
+        };
+        let mut closing = self.close(job, how).await?;
+        if turn == Turn::Pause {
+            closing.next_due = None;
+        }
+        Ok(Some(closing))
+    }
+
+    /// What a pause or a resume would do now; `None` if the job is so already. Nothing is written.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Contended`]; the store's.
+    /// [`Error::NotFound`]; [`Error::Refused`]; the store's.
+    pub async fn preview(&self, name: &JobName, turn: Turn) -> Result<Option<Advance>, Error> {
+        let job = self.job(name).await?;
+        self.turn(&job, turn).await
+    }
+
+    /// Pauses or resumes a job's schedules. What fell into a pause is recorded as skipped, unless
+    /// the resume, or the job, says that the catch-up policy decides it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Refused`]; [`Error::Contended`]; the store's.
     pub async fn set_paused(
         &self,
         actor: &str,
         name: &JobName,
-        paused: bool,
+        turn: Turn,
     ) -> Result<Applied, Error> {
         for _ in 0..ATTEMPTS {
             let job = self.job(name).await?;
-            if job.paused == paused {
+            let Some(closing) = self.turn(&job, turn).await? else {
                 let change = Change::Unchanged;
                 return Ok(Applied {
                     uid: job.uid,
                     revision: job.revision,
                     change,
                 });
-            }
-            // Before a pause the schedule decides as usual; before a resume, what was paused.
-            let mut closing = self.close(&job, !paused).await?;
-            if paused {
-                closing.next_due = None;
-            }
+            };
             let op = self.context.op(actor);
             let verdict = self
                 .context
                 .store
-                .set_job_paused(op, paused, closing, job.ver)
+                .set_job_paused(op, turn == Turn::Pause, closing, job.ver)
                 .await?;
             if let ApplyVerdict::Updated(uid, revision) = verdict {
                 return Ok(Applied {
@@ -164,19 +231,28 @@ impl Control {
         Err(Error::Contended(format!("job {name}")))
     }
 
-    /// Deletes a job: its name is free again, its open runs go on, its history stays.
+    /// Deletes a job: its name is free again, its open runs go on, its history stays. What its
+    /// schedules leave undecided is recorded.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Contended`]; the store's.
     pub async fn delete(&self, actor: &str, name: &JobName) -> Result<JobUid, Error> {
         for _ in 0..ATTEMPTS {
             let job = self.job(name).await?;
-            if self
-                .context
-                .store
-                .delete_job(self.context.op(actor), job.uid, job.ver)
-                .await?
-            {
+            let how = if job.paused {
+                Close::Paused
+            } else {
+                Close::Deleted
+            };
+            let closing = match self.close(&job, how).await {
+                Ok(closing) => Some(closing),
+                // What can't be read has no instants, and must not keep its job from being deleted.
+                Err(Error::Store(port::Error::Corrupt(_))) => None,
+                Err(error) => return Err(error),
+            };
+            let op = self.context.op(actor);
+            let store = &self.context.store;
+            if store.delete_job(op, job.uid, closing, job.ver).await? {
                 return Ok(job.uid);
             }
         }

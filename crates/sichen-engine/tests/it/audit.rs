@@ -10,7 +10,7 @@ use sichen_core::ids::{JobUid, Occasion};
 use sichen_core::model::{Decision, Dump};
 use sichen_core::name::JobName;
 use sichen_engine::context::Context;
-use sichen_engine::control::Control;
+use sichen_engine::control::{Control, Turn};
 
 use crate::fixture::{Cluster, Node, document};
 
@@ -99,8 +99,12 @@ fn history(seed: u64, steps: usize) -> (Cluster, Dump) {
                 let document = document(&name, dice.spec());
                 block_on(control.apply("user", &document)).unwrap();
             }
-            3 => drop(block_on(control.set_paused("user", &job, true))),
-            4 | 5 => drop(block_on(control.set_paused("user", &job, false))),
+            3 => drop(block_on(control.set_paused("user", &job, Turn::Pause))),
+            n @ (4 | 5) => {
+                let catch_up = Some(n == 4);
+                let turn = Turn::Resume { catch_up };
+                drop(block_on(control.set_paused("user", &job, turn)));
+            }
             6 if dice.roll(6) == 0 => drop(block_on(control.delete("user", &job))),
             7 => cluster.pass(86_400 * (1 + dice.roll(9) as i64)),
             8 => cluster

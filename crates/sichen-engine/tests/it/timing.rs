@@ -9,9 +9,12 @@ use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
 use sichen_core::port::ApplyJob;
 use sichen_engine::context::IdSource;
-use sichen_engine::control::Control;
+use sichen_engine::control::{Control, Turn};
 
 use crate::fixture::{Cluster, Node, document, report, start};
+
+/// As the job says.
+const RESUME: Turn = Turn::Resume { catch_up: None };
 
 fn runs(cluster: &Cluster) -> Vec<String> {
     let page = Page {
@@ -154,11 +157,11 @@ fn editing_a_paused_job_decides_what_was_paused_by_the_old_revision() {
         |every: &str| json!({ "run": { "handler": "h" }, "schedules": [{ "every": every }] });
     let name = JobName::new("default", "j").unwrap();
     let applied = block_on(control.apply("user", &document("j", spec("1m")))).unwrap();
-    block_on(control.set_paused("user", &name, true)).unwrap();
+    block_on(control.set_paused("user", &name, Turn::Pause)).unwrap();
     cluster.pass(180);
     block_on(control.apply("user", &document("j", spec("1h")))).unwrap();
     cluster.pass(60);
-    block_on(control.set_paused("user", &name, false)).unwrap();
+    block_on(control.set_paused("user", &name, RESUME)).unwrap();
     let decisions = block_on(cluster.store.list_decisions(applied.uid, start(), 10)).unwrap();
     let paused: u64 = decisions.iter().map(|d| d.count).sum();
     assert!(
@@ -169,4 +172,142 @@ fn editing_a_paused_job_decides_what_was_paused_by_the_old_revision() {
         paused, 3,
         "three minutes of the old rule, none of the new one's hours"
     );
+}
+
+fn paused_stage(more: serde_json::Value) -> (Cluster, Node, Control, JobName, JobUid) {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let control = Control::new(node.engine.context.clone());
+    let mut spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "every": "1m" }], "overlap": "allow",
+    });
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    let uid = block_on(control.apply("user", &document("j", spec)))
+        .unwrap()
+        .uid;
+    let name = JobName::new("default", "j").unwrap();
+    (cluster, node, control, name, uid)
+}
+
+/// What was recorded as not run: reason and how many.
+fn skipped(cluster: &Cluster, job: JobUid) -> Vec<(String, u64)> {
+    let decisions = block_on(cluster.store.list_decisions(job, start(), 1_000)).unwrap();
+    decisions.into_iter().map(|d| (d.reason, d.count)).collect()
+}
+
+/// MISS-002: nothing that fell into a pause runs, unless that is asked for.
+#[test]
+fn a_resume_runs_nothing_unless_asked_to_catch_up() {
+    let (cluster, node, control, name, job) = paused_stage(json!({}));
+    block_on(control.set_paused("user", &name, Turn::Pause)).unwrap();
+    cluster.pass(300);
+    let asked = Turn::Resume {
+        catch_up: Some(true),
+    };
+    let before = block_on(cluster.store.dump()).unwrap();
+    let plain = block_on(control.preview(&name, RESUME)).unwrap().unwrap();
+    let caught_up = block_on(control.preview(&name, asked)).unwrap().unwrap();
+    assert_eq!((plain.runs.len(), caught_up.runs.len()), (0, 1));
+    assert_eq!(
+        block_on(cluster.store.dump()).unwrap(),
+        before,
+        "a preview writes nothing"
+    );
+    block_on(control.set_paused("user", &name, asked)).unwrap();
+    assert_eq!(
+        runs(&cluster),
+        ["2026-03-01T00:05:00Z"],
+        "the latest, as previewed"
+    );
+    assert_eq!(skipped(&cluster, job), [("catch_up".to_owned(), 4)]);
+    block_on(control.set_paused("user", &name, Turn::Pause)).unwrap();
+    cluster.pass(120);
+    block_on(control.set_paused("user", &name, RESUME)).unwrap();
+    assert_eq!(
+        skipped(&cluster, job).last(),
+        Some(&("paused".to_owned(), 2))
+    );
+    assert_eq!(tick(&cluster, &node, 60).runs, 1, "the schedule goes on");
+}
+
+#[test]
+fn a_job_may_say_that_a_resume_catches_up() {
+    let (cluster, _node, control, name, job) = paused_stage(json!({ "onResume": "catchUp" }));
+    block_on(control.set_paused("user", &name, Turn::Pause)).unwrap();
+    cluster.pass(300);
+    block_on(control.set_paused("user", &name, RESUME)).unwrap();
+    assert_eq!(runs(&cluster), ["2026-03-01T00:05:00Z"]);
+    assert_eq!(skipped(&cluster, job), [("catch_up".to_owned(), 4)]);
+}
+
+/// However many instants an edit finds undecided, the old revision decides them all, and the new one
+/// has none of that time.
+#[test]
+fn an_edit_leaves_nothing_undecided() {
+    let all = json!({ "catchUp": { "policy": { "all": 1000 } } });
+    let (cluster, node, control, _, job) = paused_stage(all);
+    let minutes = 250;
+    cluster.pass(minutes * 60);
+    node.coordinate(&cluster);
+    let every_second = json!({ "run": { "handler": "h" }, "schedules": [{ "every": "1s" }] });
+    block_on(control.apply("user", &document("j", every_second))).unwrap();
+    let filter = RunFilter::default();
+    let page = Page {
+        after: None,
+        limit: 1_000,
+    };
+    let written = block_on(cluster.store.list_runs(filter, page)).unwrap();
+    assert_eq!(written.len(), minutes as usize);
+    assert!(written.iter().all(|run| run.revision.0 == 1));
+    let row = block_on(cluster.store.get_job_by_uid(job))
+        .unwrap()
+        .unwrap();
+    assert_eq!(row.high_water, cluster.now());
+    assert_eq!(skipped(&cluster, job), []);
+}
+
+/// Who pauses a job that is catching up wants no more of it to start.
+#[test]
+fn a_pause_stops_a_long_catch_up_and_records_the_rest() {
+    let all = json!({ "catchUp": { "policy": { "all": 1000 } } });
+    let (cluster, node, control, name, job) = paused_stage(all);
+    cluster.pass(250 * 60);
+    node.coordinate(&cluster);
+    block_on(control.set_paused("user", &name, Turn::Pause)).unwrap();
+    let started = runs(&cluster).len() as u64;
+    assert_eq!(started, 100, "what one decision makes");
+    assert_eq!(
+        skipped(&cluster, job),
+        [("paused".to_owned(), 250 - started)]
+    );
+}
+
+#[test]
+fn a_deletion_records_what_was_not_decided() {
+    let (cluster, node, control, name, job) = paused_stage(json!({}));
+    cluster.pass(300);
+    node.coordinate(&cluster);
+    block_on(control.delete("user", &name)).unwrap();
+    assert_eq!(skipped(&cluster, job), [("deleted".to_owned(), 5)]);
+    assert_eq!(node.trigger(&cluster).runs, 0);
+}
+
+/// MISS-003, MISS-004: nothing before the edit exists under the new text, nor after it under the old.
+#[test]
+fn an_edit_neither_runs_the_past_nor_keeps_the_old_text() {
+    let daily = |hour: u32| json!({ "schedules": [{ "cron": format!("0 {hour} * * *") }] });
+    let (cluster, node, control, _, job) = paused_stage(daily(23));
+    cluster.pass(12 * 3600);
+    node.coordinate(&cluster);
+    let mut five = json!({ "run": { "handler": "h" } });
+    five["schedules"] = daily(5)["schedules"].clone();
+    block_on(control.apply("user", &document("j", five))).unwrap();
+    for _ in 0..18 {
+        tick(&cluster, &node, 3600);
+    }
+    assert_eq!(runs(&cluster), ["2026-03-02T05:00:00Z"]);
+    assert_eq!(skipped(&cluster, job), []);
 }

@@ -10,6 +10,7 @@ use sichen_core::document::Document;
 use sichen_core::event;
 use sichen_core::layout::Descriptor;
 use sichen_core::model;
+use sichen_core::port::{Advance, MAX_PAGE};
 use sichen_core::schedule::Nominal;
 use sichen_core::trace::TraceId;
 use sichen_engine::control::Attempt;
@@ -72,6 +73,28 @@ pub(super) fn decision(decision: &model::Decision, zone: &TimeZone) -> wire::Dec
         count: decision.count,
         reason: decision.reason.clone(),
         reference: decision.reference.clone(),
+    }
+}
+
+/// What a pause or a resume would write.
+pub(super) fn preview(paused: bool, planned: Option<Advance>, zone: &TimeZone) -> wire::Preview {
+    let (runs, decisions, next_due) = match planned {
+        Some(step) => (step.runs, step.decisions, step.next_due),
+        None => (Vec::new(), Vec::new(), None),
+    };
+    let shown = MAX_PAGE as usize;
+    let instants = runs.iter().filter_map(|run| run.occasion.planned_at());
+    wire::Preview {
+        paused,
+        run_count: runs.len() as u64,
+        runs: instants.map(|t| at(t, zone)).take(shown).collect(),
+        skip_count: decisions.iter().map(|d| d.count).sum(),
+        decisions: decisions
+            .iter()
+            .map(|d| decision(d, zone))
+            .take(shown)
+            .collect(),
+        next_at: next_due.map(|t| at(t, zone)),
     }
 }
 

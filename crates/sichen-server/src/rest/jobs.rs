@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
 use sichen_core::port;
-use sichen_engine::control;
+use sichen_engine::control::{self, Turn};
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Failed};
@@ -216,15 +216,24 @@ pub(super) async fn pause(
     State(api): State<Api>,
     Segments(name): Segments<(String, String)>,
 ) -> Answer<wire::AppliedDocument> {
-    set_paused(&api, name, true).await
+    set_paused(&api, name, Turn::Pause).await
 }
 
-/// Resumes a job's schedules; what fell into the pause is recorded as skipped.
+/// How a job is resumed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Resume {
+    /// Whether the catch-up policy decides what fell into the pause; as the job says if left out.
+    catch_up: Option<bool>,
+}
+
+/// Resumes a job's schedules; what fell into the pause is recorded as skipped, or caught up.
 #[utoipa::path(
     post,
     path = "/jobs/{namespace}/{name}/resume",
     tag = "jobs",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path), Resume),
     responses(
         (status = 200, body = wire::AppliedDocument),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -233,17 +242,48 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(api): State<Api>,
     Segments(name): Segments<(String, String)>,
+    Params(wanted): Params<Resume>,
 ) -> Answer<wire::AppliedDocument> {
-    set_paused(&api, name, false).await
+    let catch_up = wanted.catch_up;
+    set_paused(&api, name, Turn::Resume { catch_up }).await
+}
+
+/// What a pause, or a resume of a paused job, would do now.
+#[utoipa::path(
+    get,
+    path = "/jobs/{namespace}/{name}/preview",
+    tag = "jobs",
+    params(("namespace" = String, Path), ("name" = String, Path), Resume),
+    responses(
+        (status = 200, body = wire::Preview),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn preview(
+    State(api): State<Api>,
+    Segments(name): Segments<(String, String)>,
+    Params(wanted): Params<Resume>,
+) -> Answer<wire::Preview> {
+    let name = request::job_name(name)?;
+    let job = api.0.control.job(&name).await?;
+    let catch_up = wanted.catch_up;
+    let turn = if job.paused {
+        Turn::Resume { catch_up }
+    } else {
+        Turn::Pause
+    };
+    let zone = convert::zone(&convert::job(&job, false).time_zone);
+    let planned = api.0.control.preview(&name, turn).await?;
+    Ok(Json(convert::preview(job.paused, planned, &zone)))
 }
 
 async fn set_paused(
     api: &Api,
     name: (String, String),
-    paused: bool,
+    turn: Turn,
 ) -> Answer<wire::AppliedDocument> {
     let name = request::job_name(name)?;
-    let done = api.0.control.set_paused(ACTOR, &name, paused).await?;
+    let done = api.0.control.set_paused(ACTOR, &name, turn).await?;
     api.0.engine.wake.trigger();
     Ok(Json(applied(&name, done)))
 }

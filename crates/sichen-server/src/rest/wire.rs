@@ -247,6 +247,24 @@ pub struct StartRun {
     pub overlap: Option<OverlapSpec>,
 }
 
+/// What a pause or a resume would do now. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Preview {
+    /// Whether the job is paused: then it is a resume that is shown.
+    pub paused: bool,
+    /// Planned times that would get a run, oldest first, at most 1,000.
+    pub runs: Vec<String>,
+    /// How many they are.
+    pub run_count: u64,
+    /// What would be recorded as not run, oldest first, at most 1,000.
+    pub decisions: Vec<Decision>,
+    /// How many planned times that is.
+    pub skip_count: u64,
+    /// The next planned time after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<String>,
+}
+
 /// A planned period, half open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -146,13 +146,24 @@ pub(super) fn set_paused(
     ApplyVerdict::Updated(uid, revision)
 }
 
-pub(super) fn delete(tx: &mut Tx<'_>, uid: JobUid, expected_ver: u32) -> bool {
+pub(super) fn delete(
+    tx: &mut Tx<'_>,
+    uid: JobUid,
+    closing: Option<Advance>,
+    expected_ver: u32,
+) -> bool {
+    let row = tx.state.jobs.get(&uid);
+    if row.is_none_or(|row| row.deleted || row.job.ver != expected_ver) {
+        return false;
+    }
+    if let Some(closing) = closing
+        && (closing.job != uid || advance(tx, closing).is_none())
+    {
+        return false;
+    }
     let Some(row) = tx.state.jobs.get_mut(&uid) else {
         return false;
     };
-    if row.deleted || row.job.ver != expected_ver {
-        return false;
-    }
     let from = word(&row.job);
     row.deleted = true;
     row.job.next_due = None;

@@ -129,18 +129,29 @@ pub(super) async fn set_paused(
     Ok(ApplyVerdict::Updated(job.uid, job.revision))
 }
 
-pub(super) async fn delete(tx: &mut Tx, uid: JobUid, expected_ver: u32) -> Result<bool> {
+pub(super) async fn delete(
+    tx: &mut Tx,
+    uid: JobUid,
+    closing: Option<Advance>,
+    expected_ver: u32,
+) -> Result<bool> {
     let Some(row) = tx.job(uid).await? else {
         return Ok(false);
     };
-    if !tx
-        .run_one(sql::DELETE_JOB, (uid.0, expected_ver, at(tx.now)))
-        .await?
-    {
+    if row.deleted || row.job.ver != expected_ver {
         return Ok(false);
     }
+    let mut ver = expected_ver;
+    if let Some(closing) = closing {
+        if closing.job != uid || advance(tx, closing).await?.is_none() {
+            return Ok(false);
+        }
+        ver += 1;
+    }
+    tx.must(sql::DELETE_JOB, (uid.0, ver, at(tx.now))).await?;
+    tx.job_changed(uid);
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
-    tx.event(&Entity::Job(uid), expected_ver + 1, &happened)?;
+    tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)
 }
 

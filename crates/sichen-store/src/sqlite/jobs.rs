@@ -126,15 +126,28 @@ pub(super) fn set_paused(
     Ok(ApplyVerdict::Updated(job.uid, job.revision))
 }
 
-pub(super) fn delete(tx: &mut Tx<'_>, uid: JobUid, expected_ver: u32) -> Result<bool> {
+pub(super) fn delete(
+    tx: &mut Tx<'_>,
+    uid: JobUid,
+    closing: Option<Advance>,
+    expected_ver: u32,
+) -> Result<bool> {
     let Some(row) = tx.job(uid)? else {
         return Ok(false);
     };
-    if !tx.run_one(sql::DELETE_JOB, (blob(uid.0), expected_ver, at(tx.now)))? {
+    if row.deleted || row.job.ver != expected_ver {
         return Ok(false);
     }
+    let mut ver = expected_ver;
+    if let Some(closing) = closing {
+        if closing.job != uid || advance(tx, closing)?.is_none() {
+            return Ok(false);
+        }
+        ver += 1;
+    }
+    tx.must(sql::DELETE_JOB, (blob(uid.0), ver, at(tx.now)))?;
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
-    tx.event(&Entity::Job(uid), expected_ver + 1, &happened)?;
+    tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)
 }
 

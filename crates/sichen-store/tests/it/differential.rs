@@ -384,7 +384,10 @@ impl Pair {
         };
         let op = self.op();
         if self.dice.once_in(4) {
-            both!(self, delete_job(op, job.uid, ver)).expect("deleted");
+            let mut closing = self.step_of(&job, dump);
+            closing.runs.clear();
+            let closing = self.dice.once_in(2).then_some(closing);
+            both!(self, delete_job(op, job.uid, closing, ver)).expect("deleted");
         } else {
             let closing = self.step_of(&job, dump);
             let paused = self.dice.once_in(2);

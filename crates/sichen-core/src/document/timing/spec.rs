@@ -114,6 +114,23 @@ pub struct CatchUpSpec {
     pub starting_deadline: Option<Duration>,
 }
 
+/// What a resume does with the planned times that fell into the pause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OnResumeSpec {
+    /// They are recorded as paused.
+    #[default]
+    Skip,
+    /// The catch-up policy decides them, as if the server had been down.
+    CatchUp,
+}
+
+impl OnResumeSpec {
+    pub(in crate::document) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Which missed times run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

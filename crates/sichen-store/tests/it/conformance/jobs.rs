@@ -5,9 +5,9 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Occasion, Revision};
 use sichen_core::model::{Decision, partition_of};
 use sichen_core::name::JobName;
-use sichen_core::port::{ApplyJob, ApplyVerdict, Page};
+use sichen_core::port::{Advance, ApplyJob, ApplyVerdict, Page};
 
-use crate::bench::{Bench, name, wait};
+use crate::bench::{Bench, at, name, wait};
 
 fn edit(b: &Bench, uid: JobUid, document: &str) -> ApplyJob {
     let job = b.get_job(uid);
@@ -165,7 +165,7 @@ pub fn an_edit_whose_closing_does_not_hold_changes_nothing(b: &Bench) {
 pub fn a_deleted_jobs_name_is_free_and_its_history_stays(b: &Bench) {
     let old = b.job("nightly");
     let run = b.create(b.new_run(old, "key", vec![]));
-    assert!(wait(b.store.delete_job(b.op(), old, 1)));
+    assert!(wait(b.store.delete_job(b.op(), old, None, 1)));
     let job_name = JobName {
         namespace: name("default"),
         name: name("nightly"),
@@ -180,18 +180,45 @@ pub fn a_deleted_jobs_name_is_free_and_its_history_stays(b: &Bench) {
         Some(new)
     );
     // The old one is gone for good.
-    assert!(!wait(b.store.delete_job(b.op(), old, 2)));
+    assert!(!wait(b.store.delete_job(b.op(), old, None, 2)));
 }
 
 pub fn a_deletion_decided_on_an_old_version_is_refused(b: &Bench) {
     let uid = b.job("nightly");
-    assert!(!wait(b.store.delete_job(b.op(), uid, 2)));
+    assert!(!wait(b.store.delete_job(b.op(), uid, None, 2)));
     assert!(!wait(b.store.delete_job(
         b.op(),
         JobUid(uuid::Uuid::nil()),
+        None,
         1
     )));
-    assert!(wait(b.store.delete_job(b.op(), uid, 1)));
+    assert!(wait(b.store.delete_job(b.op(), uid, None, 1)));
+}
+
+pub fn a_deletion_records_what_it_leaves_undecided(b: &Bench) {
+    let uid = b.job("nightly");
+    let decision = Decision {
+        from: at(3),
+        to: at(7),
+        count: 5,
+        reason: "deleted".to_owned(),
+        reference: String::new(),
+    };
+    let closing = Advance {
+        decisions: vec![decision.clone()],
+        ..b.step(uid, at(10))
+    };
+    let stale = Advance {
+        from: at(-1),
+        ..closing.clone()
+    };
+    let before = b.dump();
+    assert!(!wait(b.store.delete_job(b.op(), uid, Some(stale), 1)));
+    assert_eq!(b.dump(), before, "what does not hold writes nothing");
+    assert!(wait(b.store.delete_job(b.op(), uid, Some(closing), 1)));
+    let job = b.dump().jobs.pop().unwrap();
+    assert_eq!((job.high_water, job.next_due, job.ver), (at(10), None, 3));
+    assert_eq!(wait(b.store.list_decisions(uid, at(0), 9)), [decision]);
 }
 
 pub fn pausing_closes_what_lies_behind(b: &Bench) {
@@ -251,7 +278,7 @@ pub fn live_jobs_are_listed_by_name_in_pages(b: &Bench) {
         name: name("d"),
     }))
     .unwrap();
-    assert!(wait(b.store.delete_job(b.op(), d.uid, 1)));
+    assert!(wait(b.store.delete_job(b.op(), d.uid, None, 1)));
     let mut seen = Vec::new();
     let mut after = None;
     loop {
@@ -289,7 +316,7 @@ pub fn due_jobs_are_listed_soonest_first(b: &Bench) {
         b.store
             .set_job_paused(b.op(), true, b.step(paused, b.now()), 1),
     );
-    wait(b.store.delete_job(b.op(), deleted, 1));
+    wait(b.store.delete_job(b.op(), deleted, None, 1));
     let until = b.now() + SignedDuration::from_secs(20);
     let list = |partitions: Vec<u8>, limit| -> Vec<JobUid> {
         let jobs = wait(b.store.list_due_jobs(partitions, until, limit));

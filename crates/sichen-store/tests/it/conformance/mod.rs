@@ -94,6 +94,7 @@ macro_rules! conforms {
                     an_edit_whose_closing_does_not_hold_changes_nothing,
                     a_deleted_jobs_name_is_free_and_its_history_stays,
                     a_deletion_decided_on_an_old_version_is_refused,
+                    a_deletion_records_what_it_leaves_undecided,
                     pausing_closes_what_lies_behind,
                     pausing_what_is_paused_changes_nothing,
                     live_jobs_are_listed_by_name_in_pages,

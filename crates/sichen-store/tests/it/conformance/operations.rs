@@ -131,7 +131,12 @@ pub fn the_same_operation_again_does_not_apply_twice(b: &Bench) {
     assert_eq!((end(), end()), (true, false));
 
     let op = b.op();
-    let delete = || wait(b.store.delete_job(op.clone(), job, b.get_job(job).ver));
+    let delete = || {
+        wait(
+            b.store
+                .delete_job(op.clone(), job, None, b.get_job(job).ver),
+        )
+    };
     assert_eq!((delete(), delete()), (true, false));
 }
 

@@ -118,7 +118,7 @@ pub fn the_same_key_with_another_request_is_a_conflict(b: &Bench) {
 
 pub fn callers_of_one_batch_are_independent(b: &Bench) {
     let (job, gone) = (b.job("nightly"), b.job("gone"));
-    assert!(wait(b.store.delete_job(b.op(), gone, 1)));
+    assert!(wait(b.store.delete_job(b.op(), gone, None, 1)));
     let good = |key: &str| b.new_run(job, key, vec![Descriptor::Whole]);
     let batch = vec![
         good("one"),

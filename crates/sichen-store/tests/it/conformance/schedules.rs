@@ -138,7 +138,12 @@ pub fn an_advance_of_a_paused_or_deleted_job_writes_nothing(b: &Bench) {
             .set_job_paused(b.op(), true, b.step(job, b.now()), 1),
     );
     is_conflict(b, b.step(job, at(10)));
-    assert!(wait(b.store.delete_job(b.op(), job, b.get_job(job).ver)));
+    assert!(wait(b.store.delete_job(
+        b.op(),
+        job,
+        None,
+        b.get_job(job).ver
+    )));
     is_conflict(b, b.step(job, at(10)));
 }
 

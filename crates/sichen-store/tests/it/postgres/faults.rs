@@ -111,7 +111,7 @@ fn a_lock_held_by_another_is_an_error_in_time() {
     runtime()
         .block_on(holder.batch_execute("begin; select * from job for update"))
         .unwrap();
-    let blocked = block_on(bench.store.delete_job(bench.op(), job.uid, job.ver));
+    let blocked = block_on(bench.store.delete_job(bench.op(), job.uid, None, job.ver));
     let blocked = blocked.unwrap_err();
     assert!(matches!(blocked, Error::Busy(_)), "{blocked}");
     assert!(
@@ -122,7 +122,7 @@ fn a_lock_held_by_another_is_an_error_in_time() {
     runtime()
         .block_on(holder.batch_execute("rollback"))
         .unwrap();
-    assert!(block_on(bench.store.delete_job(bench.op(), job.uid, job.ver)).unwrap());
+    assert!(block_on(bench.store.delete_job(bench.op(), job.uid, None, job.ver)).unwrap());
 }
 
 /// Many callers want the run of the same occasion at once: one is written, the others are told its id.
