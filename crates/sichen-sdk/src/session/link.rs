@@ -309,8 +309,14 @@ impl Session {
         self.out.push(Output::Reconnect { after_ms, address });
     }
 
+    /// While a session lives its server is looked for twice a beat at least: one that is back before
+    /// the session must end has to be found in time, or its restart alone would lose the work.
     fn backoff_ms(&self) -> u64 {
-        (BACKOFF_FIRST_MS << self.failures.saturating_sub(1).min(8)).min(BACKOFF_MAX_MS)
+        let lives = self.live.as_ref().map(|live| live.beat_ms / 2);
+        let most = lives.map_or(BACKOFF_MAX_MS, |half| {
+            half.clamp(BACKOFF_FIRST_MS, BACKOFF_MAX_MS)
+        });
+        (BACKOFF_FIRST_MS << self.failures.saturating_sub(1).min(8)).min(most)
     }
 
     pub(super) fn on_disconnected(&mut self, jitter: u16, _now: Boot) {

@@ -431,6 +431,35 @@ fn a_broken_stream_is_resumed_without_stopping_anything() {
     assert_eq!(play.session.running().count(), 1);
 }
 
+/// A server that is down for most of a session is found again in time, however often it was asked
+/// in vain; without a session it is asked more gently.
+#[test]
+fn a_restarted_server_is_found_before_the_session_ends() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    let waits = |out: &[Output]| -> Vec<u64> {
+        let waits = out.iter().filter_map(|output| match output {
+            Output::Reconnect { after_ms, .. } => Some(*after_ms),
+            _ => None,
+        });
+        waits.collect()
+    };
+    let mut longest = 0;
+    let mut asked_at = play.now;
+    while play.session.valid_until().is_some() {
+        let wait = waits(&play.feed(Input::Disconnected { jitter: 1_000 }))[0];
+        longest = longest.max(wait);
+        asked_at = play.now;
+        play.pass(wait.max(1));
+    }
+    assert!(longest <= 1_500, "{longest} ms between two looks");
+    assert!(asked_at.0 > 5_000, "it was looked for until the end");
+    for _ in 0..9 {
+        longest = waits(&play.feed(Input::Disconnected { jitter: 1_000 }))[0];
+    }
+    assert_eq!(longest, 5_000);
+}
+
 #[test]
 fn a_resume_answered_by_another_session_loses_the_work() {
     let mut play = Play::up(1);

@@ -430,3 +430,42 @@ fn no_text_makes_the_reader_panic_or_run_away() {
         assert!(read(text).is_err(), "{text:?}");
     }
 }
+
+/// API-012: the last one never wins in silence; both places are told.
+#[test]
+fn api_012_a_name_that_is_there_twice_is_refused_with_both_places() {
+    let base = "{\n\"apiVersion\": \"sichen/v1\", \"kind\": \"Job\",\n\"metadata\": {\"name\": \"j\"LABELS},\n\"spec\": {\"run\": {\"handler\": \"h\"}PARAMETERS}\n}";
+    let json = |labels: &str, parameters: &str| {
+        base.replace("LABELS", labels)
+            .replace("PARAMETERS", parameters)
+    };
+    for (text, path, first) in [
+        (
+            json(",\n\"labels\": {\"a\": \"1\",\n\"a\": \"2\"}", ""),
+            "metadata.labels.a",
+            4,
+        ),
+        (
+            json("", ",\n\"parameters\": {\"p\": 1,\n\"p\": 1}"),
+            "spec.parameters.p",
+            5,
+        ),
+        (
+            json("", ",\n\"pool\": \"a\",\n\"pool\": \"b\""),
+            "spec.pool",
+            5,
+        ),
+        (
+            format!("{GOOD}  parameters:\n    p: 1\n    p: 2\n"),
+            "spec.parameters.p",
+            11,
+        ),
+    ] {
+        let problems = read(&text).expect_err(&text);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].path, path);
+        assert_eq!(problems[0].line, Some(first + 1), "the second place");
+        let words = format!("first in line {first};");
+        assert!(problems[0].message.contains(&words), "{problems:?}");
+    }
+}
