@@ -3,8 +3,10 @@
 //! # Not here
 //! Limits on memory and CPU.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
@@ -138,6 +140,11 @@ impl Leaf {
         OpenOptions::new()
             .write(true)
             .open(self.path.join("cgroup.procs"))
+    }
+
+    /// Its path as the system takes it.
+    pub(super) fn c_path(&self) -> Option<CString> {
+        CString::new(self.path.as_os_str().as_bytes()).ok()
     }
 
     /// All processes in it and in what they made below it.

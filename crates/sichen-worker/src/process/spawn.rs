@@ -73,6 +73,7 @@ impl Start<'_> {
             reports: their_reports.as_raw_fd(),
             alive: self.alive.as_raw_fd(),
             procs: procs.as_ref().map(AsRawFd::as_raw_fd),
+            leaf: self.leaf.and_then(Leaf::c_path),
         };
         supervised(&mut command, ends);
         let held = Held {
@@ -106,7 +107,7 @@ fn supervised(command: &mut Command, ends: Ends) {
     // SAFETY: what runs there makes system calls only; it allocates nothing and takes no lock. The
     // descriptors are open in `Held` until the start is done.
     unsafe {
-        command.pre_exec(move || supervisor::split_off(ends));
+        command.pre_exec(move || supervisor::split_off(&ends));
     }
 }
 

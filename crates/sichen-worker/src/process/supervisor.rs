@@ -18,7 +18,7 @@
 
 #![expect(unsafe_code, reason = "lives between fork and exec")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -32,7 +32,7 @@ pub(super) const TERMINATE: u8 = b'T';
 const LOOK_EVERY_MS: i32 = 2;
 
 /// Descriptors that the supervisor goes on with, open in the worker until the start is done.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Ends {
     /// Reads what the worker wants.
     pub(super) orders: RawFd,
@@ -42,13 +42,15 @@ pub(super) struct Ends {
     pub(super) alive: RawFd,
     /// The program joins a cgroup by writing here.
     pub(super) procs: Option<RawFd>,
+    /// That cgroup, removed when it is empty: the worker may be gone by then.
+    pub(super) leaf: Option<CString>,
 }
 
 /// Splits off the supervisor, between fork and exec. Only the program returns.
 ///
 /// # Safety
 /// Called in a child just forked; the descriptors are open.
-pub(super) unsafe fn split_off(ends: Ends) -> io::Result<()> {
+pub(super) unsafe fn split_off(ends: &Ends) -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
     // A worker that ignores the end of its children would have hidden it from us.
     // SAFETY: no handler is named.
@@ -80,7 +82,7 @@ const ORDERS: RawFd = 0;
 const REPORTS: RawFd = 1;
 const ALIVE: RawFd = 2;
 
-fn supervise(leader: Pid, ends: Ends) -> ! {
+fn supervise(leader: Pid, ends: &Ends) -> ! {
     let _ = SigSet::all().thread_block();
     // SAFETY: system calls on numbers; what fails leaves less tidiness, not less safety.
     unsafe {
@@ -98,6 +100,7 @@ fn supervise(leader: Pid, ends: Ends) -> ! {
         leader,
         orders: ORDERS,
         children: signal_fd(),
+        leaf: ends.leaf.as_deref(),
         ended: false,
         reaped: false,
     };
@@ -106,18 +109,19 @@ fn supervise(leader: Pid, ends: Ends) -> ! {
     }
 }
 
-struct Watch {
+struct Watch<'a> {
     leader: Pid,
     /// -1 once everything is to be killed.
     orders: RawFd,
     /// -1 if there is none to be had.
     children: RawFd,
+    leaf: Option<&'a CStr>,
     /// The main process has ended, and the worker has its status.
     ended: bool,
     reaped: bool,
 }
 
-impl Watch {
+impl Watch<'_> {
     fn step(&mut self) {
         let leader = self.leader;
         if !self.ended
@@ -135,8 +139,14 @@ impl Watch {
         if self.ended && !others {
             self.reaped = true;
             if reap_last(leader) {
-                // SAFETY: ends the process without touching what belongs to the worker.
-                unsafe { libc::_exit(0) }
+                // SAFETY: the path ends with 0. Ends the process without touching what belongs to
+                // the worker.
+                unsafe {
+                    if let Some(leaf) = self.leaf {
+                        libc::rmdir(leaf.as_ptr());
+                    }
+                    libc::_exit(0)
+                }
             }
         }
         let killing = self.orders < 0;

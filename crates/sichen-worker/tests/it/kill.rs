@@ -161,6 +161,20 @@ async fn the_trees_of_a_killed_worker_are_gone_within_two_seconds() {
         .await;
         let took = killed.elapsed();
         assert!(took < Duration::from_secs(2), "{containment:?}: {took:?}");
+        // Nor is anything of a cgroup, whatever becomes of this worker.
+        let left = "find /sys/fs/cgroup -path \"*/sichen-$(cat worker-uid)/*\" -type d";
+        patiently(async {
+            let find = || {
+                Command::new("sh")
+                    .args(["-c", left])
+                    .current_dir(dir.path())
+                    .output()
+            };
+            while !find().unwrap().stdout.is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
     }
 }
 

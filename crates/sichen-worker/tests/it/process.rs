@@ -213,7 +213,13 @@ async fn more_processes_than_a_pool_has_threads_run_at_once() {
         slots: 200,
         ..config(&fake, dir.path(), script)
     };
-    let (_workers, mut conn) = start(&mut fake, config).await;
+    let mut workers = Workers::new();
+    workers.spawn(builder(config).unwrap().on_signals(false).run());
+    let mut conn = fake.conn().await;
+    // Nobody answers beats while the test looks at files.
+    conn.ttl_ms = 300_000;
+    conn.hello().await;
+    conn.welcome(1, Vec::new()).await;
     for token in 1..=PROCESSES {
         conn.grant(grant_of(token)).await;
     }
