@@ -100,3 +100,126 @@ fn the_dialect_brings_its_own_policy() {
     ]);
     assert_eq!(out, "{\"next\":[\"2026-03-09T02:30:00-04:00\"]}\n");
 }
+
+/// The answer in JSON, and the exit code.
+fn answer(words: &[&str]) -> (serde_json::Value, ExitCode) {
+    let line = Line::try_parse_from([&["next", "-o", "json"], words].concat()).expect("good words");
+    let mut out = Vec::new();
+    let code = run(&line.args, &mut out).expect("a vector takes it");
+    (serde_json::from_slice(&out).expect("JSON"), code)
+}
+
+#[test]
+fn a_refusal_exits_with_2_and_has_field_position_and_intended_form() {
+    for (cron, field, start, end, intended) in [
+        ("5/10 * * * *", "minute", 1, 4, "`5-59/10`"),
+        (
+            "0 9 * * Monday",
+            "day-of-week",
+            9,
+            14,
+            "the three-letter name `MON`",
+        ),
+        ("0 9 ? * 1", "day-of-month", 5, 5, "`*`"),
+        ("0 22-2 * * *", "hour", 3, 6, "`22-23,0-2`"),
+    ] {
+        let (answer, code) = answer(&["--cron", cron]);
+        assert_eq!(code, ExitCode::from(2), "{cron}");
+        let error = answer["error"].as_object().expect("an error");
+        let keys: Vec<&str> = error.keys().map(String::as_str).collect();
+        let all = ["code", "field", "found", "intended", "message", "position"];
+        assert_eq!(keys, all, "{cron}");
+        let place = serde_json::json!({ "start": start, "end": end });
+        assert_eq!(
+            (&error["field"], &error["position"]),
+            (&field.into(), &place),
+            "{cron}"
+        );
+        assert_eq!(error["intended"], intended, "{cron}");
+        assert!(answer.get("next").is_none(), "{cron}");
+    }
+    for cron in [
+        "",
+        "* * * *",
+        "0 25 * * *",
+        "*/0 * * * *",
+        "@reboot",
+        "\u{ff11} * * * *",
+    ] {
+        assert_eq!(answer(&["--cron", cron]).1, ExitCode::from(2), "{cron:?}");
+    }
+    assert!(
+        Line::try_parse_from(["next"]).is_err(),
+        "neither a job nor an expression"
+    );
+    assert!(
+        Line::try_parse_from(["next", "job", "--cron", "* * * * *"]).is_err(),
+        "both"
+    );
+}
+
+#[test]
+fn two_dialects_are_told_apart_by_their_fields_and_the_others_are_named() {
+    let first = |words: &[&str]| {
+        let after = ["--after", "2026-03-01T00:00:00Z", "--count", "1"];
+        let (answer, _) = answer(&[words, &after].concat());
+        answer["next"][0].as_str().map(str::to_owned)
+    };
+    // Five fields, then six: Tuesday is 2.
+    assert_eq!(
+        first(&["--cron", "0 9 * * 2"]).as_deref(),
+        Some("2026-03-03T09:00:00+00:00")
+    );
+    assert_eq!(
+        first(&["--cron", "30 0 9 ? * 2"]).as_deref(),
+        Some("2026-03-03T09:00:30+00:00")
+    );
+    // The same text as Quartz reads it: 2 is Monday.
+    let quartz = first(&["--cron", "30 0 9 ? * 2", "--dialect", "quartz"]);
+    assert_eq!(quartz.as_deref(), Some("2026-03-02T09:00:30+00:00"));
+    let kubernetes = first(&["--cron", "50/5 * * * *", "--dialect", "kubernetes"]);
+    assert_eq!(kubernetes.as_deref(), Some("2026-03-01T00:50:00+00:00"));
+    assert_eq!(first(&["--cron", "50/5 * * * *"]), None);
+    let six = first(&["--cron", "7 0 9 * * *", "--dialect", "kubernetes"]);
+    assert_eq!(six.as_deref(), Some("2026-03-01T09:00:07+00:00"));
+}
+
+#[test]
+fn gaps_and_folds_are_chosen_by_their_flags() {
+    let times = |cron: &str, after: &str, flags: &[&str]| {
+        let words = [
+            "--cron",
+            cron,
+            "--tz",
+            "America/New_York",
+            "--after",
+            after,
+            "--count",
+            "2",
+        ];
+        let (answer, _) = answer(&[&words, flags].concat());
+        let list = answer["next"].as_array().expect("a list").clone();
+        list.iter()
+            .map(|at| at.as_str().expect("text").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let gap = |flags: &[&str]| times("30 2 * * *", "2026-03-07T12:00:00Z", flags)[0].clone();
+    assert_eq!(gap(&[]), "2026-03-08T03:00:00-04:00");
+    assert_eq!(gap(&["--gap", "first-valid"]), "2026-03-08T03:00:00-04:00");
+    assert_eq!(gap(&["--gap", "skip"]), "2026-03-09T02:30:00-04:00");
+    assert_eq!(gap(&["--gap", "shift"]), "2026-03-08T03:30:00-04:00");
+    let fold = |flags: &[&str]| times("30 1 * * *", "2026-10-31T12:00:00Z", flags)[1].clone();
+    assert_eq!(fold(&[]), "2026-11-02T01:30:00-05:00");
+    assert_eq!(fold(&["--fold", "first"]), "2026-11-02T01:30:00-05:00");
+    assert_eq!(fold(&["--fold", "both"]), "2026-11-01T01:30:00-05:00");
+}
+
+#[test]
+fn the_words_are_english_and_chinese() {
+    let (out, good) = next(&["--cron", "30 2 * * 1-5", "--count", "1"]);
+    assert!(good);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 3, "{out}");
+    assert!(lines[0].starts_with("at 02:30 "), "{out}");
+    assert!(lines[1].contains("02:30") && !lines[1].is_ascii(), "{out}");
+}

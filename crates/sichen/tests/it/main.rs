@@ -21,6 +21,7 @@ mod fake;
 mod fence;
 mod import;
 mod logs;
+mod next;
 mod outage;
 mod processes;
 mod program;
