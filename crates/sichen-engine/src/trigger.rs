@@ -4,7 +4,8 @@
 //! - The high-water mark moves in the transaction that writes the runs and decisions behind it.
 //! - A fire is conditional on the revision, the mark and (where overlap matters) the number of
 //!   active runs it was computed from; a conflict is decided anew in the next pass.
-//! - A job that can't be decided is reported and passed over; its neighbours fire.
+//! - A job that can't be decided is reported and put off; its neighbours fire, however many such jobs
+//!   there are.
 //!
 //! # Not here
 //! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
@@ -31,6 +32,9 @@ use crate::documents::Documents;
 const LIMIT: u32 = 500;
 /// Jobs due within this time are looked at; a timer waits for the first of them.
 const HORIZON: SignedDuration = SignedDuration::from_secs(60);
+
+/// For how long a job that can't be decided is left alone.
+const POSTPONED: SignedDuration = SignedDuration::from_mins(10);
 
 /// Fires schedules, stops late runs, settles what was left unsettled.
 #[derive(Debug)]
@@ -116,7 +120,8 @@ impl Trigger {
                     items.push(item);
                 }
                 None => {
-                    tracing::error!(job = %job.name, "SC4011: the job's document can't be decided; apply it again")
+                    tracing::error!(job = %job.name, "SC4011: the job's document can't be decided; apply it again");
+                    items.push(postponed(&job, now));
                 }
             }
         }
@@ -214,6 +219,21 @@ impl Trigger {
             }
         }
         Ok(())
+    }
+}
+
+/// A job that can't be decided makes room for others: it is looked at again later, and its mark
+/// stays, so that nothing is lost once it can be.
+fn postponed(job: &Job, now: Timestamp) -> Advance {
+    Advance {
+        job: job.uid,
+        revision: job.revision,
+        from: job.high_water,
+        to: job.high_water,
+        next_due: now.checked_add(POSTPONED).ok(),
+        counted: None,
+        runs: Vec::new(),
+        decisions: Vec::new(),
     }
 }
 

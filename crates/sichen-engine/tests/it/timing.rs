@@ -311,3 +311,66 @@ fn an_edit_neither_runs_the_past_nor_keeps_the_old_text() {
     assert_eq!(runs(&cluster), ["2026-03-02T05:00:00Z"]);
     assert_eq!(skipped(&cluster, job), []);
 }
+
+/// Writes a job whose stored document is `text`, due since the first minute.
+fn stored(cluster: &Cluster, name: &str, text: &str) -> JobUid {
+    let uid = JobUid(cluster.ids.uuid());
+    let job = ApplyJob {
+        name: JobName::new("default", name).unwrap(),
+        new_uid: uid,
+        expected_ver: None,
+        document: text.to_owned(),
+        high_water: start(),
+        next_due: Some(start() + jiff::SignedDuration::from_secs(1)),
+        closing: None,
+    };
+    block_on(cluster.store.apply_job(cluster.op(), job)).unwrap();
+    uid
+}
+
+/// More jobs that can't be decided than one pass looks at, all before the sound one.
+#[test]
+fn jobs_that_cannot_be_decided_starve_nobody() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let broken: Vec<JobUid> = (0..600)
+        .map(|n| stored(&cluster, &format!("broken-{n}"), "{"))
+        .collect();
+    let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "every": "1m" }] });
+    cluster.apply("sound", spec);
+    let mut fired = tick(&cluster, &node, 60).runs;
+    for _ in 0..2 {
+        fired += node.trigger(&cluster).runs;
+    }
+    assert_eq!(fired, 1);
+    let row = block_on(cluster.store.get_job_by_uid(broken[0]))
+        .unwrap()
+        .unwrap();
+    assert_eq!(row.high_water, start(), "nothing of it is given up");
+    assert!(row.next_due.unwrap() > cluster.now());
+}
+
+/// DST-017: a bad zone in a stored row stops its own job alone.
+#[test]
+fn a_stored_zone_that_does_not_exist_stops_no_other_job() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "cron": "* * * * *" }], "overlap": "allow",
+    });
+    let mut bad = document("bad", spec.clone());
+    bad.spec.time_zone = "Mars/Phobos".to_owned();
+    let bad = stored(&cluster, "bad", &serde_json::to_string(&bad).unwrap());
+    for n in 0..20 {
+        cluster.apply(&format!("good-{n}"), spec.clone());
+    }
+    let fired: usize = (0..5).map(|_| tick(&cluster, &node, 60).runs).sum();
+    assert_eq!(fired, 100);
+    assert_eq!(
+        skipped(&cluster, bad),
+        [],
+        "its times are not decided under another zone"
+    );
+}
