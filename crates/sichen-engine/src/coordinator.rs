@@ -4,6 +4,7 @@
 //! - A fence is handed out only while this node's own lease lasts, counted from before it was
 //!   renewed; the store refuses an old one in any case.
 //! - A node whose lease was lost registers anew and starts with no duty.
+//! - One pass at a time: what an older one has seen never replaces what a newer one was given.
 //!
 //! # Not here
 //! The duties themselves; which node should own what when there are many (each takes what is free).
@@ -27,6 +28,8 @@ pub struct Coordinator {
     address: String,
     rhythm: Rhythm,
     state: Mutex<State>,
+    /// Held by the pass that is going on.
+    passing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +37,8 @@ struct State {
     node: Option<NodeId>,
     /// Until when fences may be used.
     valid_until: Option<Timestamp>,
+    /// Until when each duty is known to be in a live node's hands.
+    held_until: Option<Timestamp>,
     owned: BTreeMap<DutyKey, Term>,
     pools: BTreeSet<Name>,
     draining: bool,
@@ -48,14 +53,17 @@ impl Coordinator {
             address,
             rhythm,
             state: Mutex::default(),
+            passing: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Renews the node's lease (or registers it) and takes the duties that are free.
+    /// Renews the node's lease (or registers it) and takes the duties that are free; true if it was
+    /// given one that it did not have.
     ///
     /// # Errors
     /// As the store; the duties stay usable until the lease would have ended.
-    pub async fn run_once(&self, now: Timestamp) -> Result<(), Error> {
+    pub async fn run_once(&self, now: Timestamp) -> Result<bool, Error> {
+        let _alone = self.passing.lock().await;
         let store = &*self.context.store;
         let node = self.lock().node;
         let renewed = match node {
@@ -79,27 +87,47 @@ impl Coordinator {
                     .await?
             }
         };
+        // Counted from before the renewal was sent, less the margin.
+        let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
         let wanted = {
             let mut state = self.lock();
             state.node = Some(node);
-            // Counted from before the renewal was sent, less the margin.
-            state.valid_until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
+            state.valid_until = until;
             if state.draining {
-                Vec::new()
-            } else {
-                wanted(&state)
+                return Ok(false);
             }
+            wanted(&state)
         };
-        if wanted.is_empty() {
-            return Ok(());
-        }
         let op = self.context.op(self.actor());
-        let owned = store.claim_duties(op, node, wanted).await?;
+        let owned = store.claim_duties(op, node, wanted.clone()).await?;
+        let owned: BTreeMap<DutyKey, Term> = owned.into_iter().map(|f| (f.key, f.term)).collect();
+        let left: Vec<&DutyKey> = wanted.iter().filter(|k| !owned.contains_key(k)).collect();
+        let held = left.is_empty() || self.are_peers_duties(&left).await?;
         let mut state = self.lock();
-        if state.node == Some(node) && !state.draining {
-            state.owned = owned.into_iter().map(|f| (f.key, f.term)).collect();
+        if state.node != Some(node) || state.draining {
+            return Ok(false);
         }
-        Ok(())
+        let gained = owned.keys().any(|key| !state.owned.contains_key(key));
+        state.owned = owned;
+        state.held_until = until.filter(|_| held);
+        Ok(gained)
+    }
+
+    /// Whether live peers own all of these. A node that was reached at this very address is this
+    /// one's past, and no peer.
+    async fn are_peers_duties(&self, keys: &[&DutyKey]) -> Result<bool, Error> {
+        let (nodes, duties) = self.context.store.list_members().await?;
+        let peers: BTreeSet<NodeId> = nodes
+            .into_iter()
+            .filter(|node| node.address != self.address)
+            .map(|node| node.id)
+            .collect();
+        let peers_duties: BTreeSet<DutyKey> = duties
+            .into_iter()
+            .filter(|duty| duty.node.is_some_and(|owner| peers.contains(&owner)))
+            .map(|duty| duty.key)
+            .collect();
+        Ok(keys.iter().all(|key| peers_duties.contains(key)))
     }
 
     /// The right to write for `key` at `now`, if this node has it.
@@ -161,6 +189,14 @@ impl Coordinator {
         self.lock().valid_until.is_some_and(|until| now < until)
     }
 
+    /// Whether each duty is in a live node's hands at `now`, this one's or a peer's.
+    #[must_use]
+    pub fn is_ready(&self, now: Timestamp) -> bool {
+        let state = self.lock();
+        let lasts = |until: Option<Timestamp>| until.is_some_and(|until| now < until);
+        lasts(state.valid_until) && lasts(state.held_until)
+    }
+
     /// Gives all duties up, so that a peer need not wait for the lease to end.
     ///
     /// # Errors
@@ -186,6 +222,7 @@ impl Coordinator {
         let mut state = self.lock();
         state.node = None;
         state.valid_until = None;
+        state.held_until = None;
         state.owned.clear();
     }
 

@@ -165,9 +165,7 @@ impl Engine {
         running.spawn("coordinate", outage.clone(), beat, None, move |now| {
             let e = e.clone();
             async move {
-                let owned = e.coordinator.is_live(now);
-                e.coordinator.run_once(now).await?;
-                if !owned {
+                if e.coordinator.run_once(now).await? {
                     e.wake.trigger();
                     e.wake.dispatch();
                 }

@@ -16,6 +16,28 @@ use sichen_engine::sessions::HelloAnswer;
 use crate::fixture::{Cluster, hello, pool};
 
 #[test]
+fn a_node_is_ready_while_every_duty_is_in_live_hands() {
+    let cluster = Cluster::new();
+    let ready = |node: &crate::fixture::Node| node.engine.coordinator.is_ready(cluster.now());
+    let (first, peer) = (cluster.node("n1"), cluster.node("n2"));
+    assert!(!ready(&first), "it has asked nobody yet");
+    first.coordinate(&cluster);
+    peer.coordinate(&cluster);
+    assert!(
+        ready(&first) && ready(&peer),
+        "a peer need not hold them itself"
+    );
+    // The process at this address was killed and started again: its lease is its own past.
+    let again = cluster.node("n1");
+    again.coordinate(&cluster);
+    assert!(!ready(&again));
+    cluster.pass(5);
+    assert!(!ready(&first) && !ready(&peer), "their leases are over");
+    again.coordinate(&cluster);
+    assert!(ready(&again));
+}
+
+#[test]
 fn a_second_node_takes_over_only_after_the_first_one_s_lease() {
     let cluster = Cluster::new();
     let (first, second) = (cluster.node("n1"), cluster.node("n2"));

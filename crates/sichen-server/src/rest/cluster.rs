@@ -56,7 +56,8 @@ pub(super) async fn healthz() -> Json<wire::Health> {
     Json(wire::Health { status })
 }
 
-/// The node can do its work: the store answers, its clock is believed, and the node's lease lasts.
+/// The node can do its work: the store answers, its clock is believed, the node's lease lasts, and
+/// no duty lies idle.
 pub(super) async fn readyz(State(api): State<Api>) -> (StatusCode, Json<wire::Health>) {
     let (code, status) = match unready(&api).await {
         None => (StatusCode::OK, "ok".to_owned()),
@@ -78,8 +79,13 @@ pub(super) async fn unready(api: &Api) -> Option<String> {
         drop(probe);
         told
     });
+    let coordinator = &api.0.engine.coordinator;
     match tokio::time::timeout(READY_TIMEOUT, asked).await {
-        Ok(Ok(Ok(told))) if api.0.engine.coordinator.is_live(told.now) => clock::alarm(&told),
+        Ok(Ok(Ok(told))) if coordinator.is_ready(told.now) => clock::alarm(&told),
+        Ok(Ok(Ok(told))) if coordinator.is_live(told.now) => {
+            let idle = || "a duty is in nobody's hands (yet, or any more)".to_owned();
+            Some(clock::alarm(&told).unwrap_or_else(idle))
+        }
         Ok(Ok(Ok(_))) => Some("the node has no lease (yet, or any more)".to_owned()),
         Ok(Ok(Err(error))) => Some(error.to_string()),
         Ok(Err(_)) | Err(_) => silent(),

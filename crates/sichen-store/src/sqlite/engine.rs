@@ -94,6 +94,10 @@ impl Engine {
         let mut conn = connect(&dir, WRITER_CACHE)?;
         migrate(&mut conn)?;
         let (writer, keeper) = Writer::new(conn, clock)?;
+        if let Err(error) = writer.end_nodes() {
+            // A full disk may still be read; their leases then end by themselves.
+            tracing::debug!(%error, "the leases of the directory's last server go on");
+        }
         let (writes, queue) = sync_channel(MAX_WAITING);
         let held = Arc::clone(&dir);
         let mut threads = vec![spawn("sichen-store-write", move || {

@@ -10,6 +10,7 @@ use crate::scene::{Kind, Scene, on_both_stores};
 on_both_stores!(
     new =>
         a_killed_server_comes_back_and_no_lease_is_lost,
+        a_restarted_server_is_ready_when_its_duties_are_held,
         a_finish_whose_answer_is_lost_counts_once,
         a_killed_worker_hands_its_finished_result_in_when_it_comes_back,
         a_killed_worker_s_shards_run_again_at_once_when_it_comes_back;
@@ -31,6 +32,29 @@ fn a_killed_server_comes_back_and_no_lease_is_lost(mut scene: Scene) {
     scene.settles("slow:manual:k", "succeeded");
     scene.each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
+}
+
+/// A server that was killed and is back calls itself ready once it holds every duty, and not before.
+/// A directory's old server is surely dead, so there that is at once; elsewhere its lease must end.
+fn a_restarted_server_is_ready_when_its_duties_are_held(mut scene: Scene) {
+    until("the server is ready", || scene.ready().0 == 200);
+    scene.kill_and_restart_server();
+    let back = std::time::Instant::now();
+    until("the server is ready again", || scene.ready().0 == 200);
+    let members = scene.client.json("get members");
+    let this = &members["this_node"];
+    let duties = members["duties"].as_array().unwrap();
+    assert!(!duties.is_empty() && !this.is_null(), "{members:#}");
+    for duty in duties {
+        assert_eq!(&duty["node"], this, "{members:#}");
+    }
+    if scene.database.is_none() {
+        let waited = back.elapsed();
+        assert!(
+            waited.as_secs() < 4,
+            "{waited:?}: a lease lasts five seconds"
+        );
+    }
 }
 
 /// STUCK-003: the report arrives and its answer is lost; the work is not done again.
