@@ -189,6 +189,12 @@ impl Checker {
         }
     }
 
+    /// Says whether `seq` is the order of commits, where only the history itself tells: to be called
+    /// before its first event.
+    pub fn seq_is_commit_order(&mut self, yes: bool) {
+        self.options.seq_is_commit_order = yes;
+    }
+
     /// Takes the next event of the log.
     ///
     /// Events of one entity may come out of order by a few places (ids are not commit order); they

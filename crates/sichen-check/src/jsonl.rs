@@ -85,7 +85,8 @@ pub fn write(out: &mut impl Write, event: &Event) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Reads events until the end, handing each to `take`.
+/// Reads events until the end, handing each to `take`. An export's first line is about itself and is
+/// passed over.
 ///
 /// # Errors
 /// [`Error`] names the line; events before it were handed over.
@@ -93,7 +94,7 @@ pub fn read(input: impl BufRead, mut take: impl FnMut(Event)) -> Result<u64, Err
     let mut count = 0;
     for (number, line) in (1u64..).zip(input.lines()) {
         let line = line?;
-        if line.is_empty() {
+        if line.is_empty() || (number == 1 && is_head(&line)) {
             continue;
         }
         if line.len() > MAX_LINE_BYTES {
@@ -110,6 +111,10 @@ pub fn read(input: impl BufRead, mut take: impl FnMut(Event)) -> Result<u64, Err
         count += 1;
     }
     Ok(count)
+}
+
+fn is_head(line: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(line).is_ok_and(|v| v.get("format").is_some())
 }
 
 fn parse(line: &str) -> Result<Event, String> {

@@ -1,5 +1,5 @@
-//! An export: the event log as JSON lines, in the form that the history checker reads, then all
-//! rows. Written here, and read again here by whoever has the lines checked.
+//! An export: a line about itself, the event log as JSON lines, in the form that the history checker
+//! reads, then all rows. Written here, and read again here by whoever has the lines checked.
 //!
 //! # Invariants
 //! - Events and rows are of one moment.
@@ -23,9 +23,40 @@ use rows::Row;
 /// About how many bytes go out at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// The form of the lines: raised when a reader of the form before would misunderstand them.
+const FORMAT: u32 = 1;
+
+/// What an export says of itself, in its first line. Those from before there was one begin with an
+/// event.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Head {
+    /// The form of the lines that follow.
+    pub format: u32,
+    /// What kind of store they are from: `sqlite`, `postgres`.
+    pub store: String,
+}
+
+impl Head {
+    fn of(store: &str) -> Self {
+        Self {
+            format: FORMAT,
+            store: store.to_owned(),
+        }
+    }
+
+    /// Whether the events' places are in the order of commits, as those of SQLite are. Places that
+    /// PostgreSQL gives are not: two transactions may commit in the other order.
+    #[must_use]
+    pub fn seq_is_commit_order(&self) -> bool {
+        self.store == "sqlite"
+    }
+}
+
 /// One line of an export.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
+    /// The export itself. Comes first, if at all.
+    Head(Head),
     /// An event. All events come before the first row.
     Event(Event),
     /// A job; deleted ones too.
@@ -61,6 +92,9 @@ impl Error {
 /// [`Error`] says what is not understood.
 pub fn parse(line: &str) -> Result<Line, Error> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(Error::new)?;
+    if value.get("format").is_some() {
+        return head(value).map(Line::Head);
+    }
     if value.get("row").is_some() {
         let row: Row = serde_json::from_value(value).map_err(Error::new)?;
         return row.into_line().map_err(Error);
@@ -79,6 +113,7 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
         let placed = |error: Error| Error(format!("line {number}: {}", error.0));
         let line = line.map_err(Error::new).map_err(placed)?;
         match parse(&line).map_err(placed)? {
+            Line::Head(_) => {}
             Line::Event(event) => dump.events.push(event),
             Line::Job(job) => dump.jobs.push(job),
             Line::Revision(job, revision, document) => {
@@ -92,6 +127,18 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
         }
     }
     Ok(dump)
+}
+
+fn head(value: serde_json::Value) -> Result<Head, Error> {
+    let head: Head = serde_json::from_value(value).map_err(Error::new)?;
+    if head.format > FORMAT {
+        let format = head.format;
+        return Err(Error(format!(
+            "the export has format {format}, and this release reads up to {FORMAT}; read it with \
+             the release that wrote it"
+        )));
+    }
+    Ok(head)
 }
 
 fn event(line: wire::Event) -> Result<Event, Error> {
@@ -122,10 +169,12 @@ fn event(line: wire::Event) -> Result<Event, Error> {
 /// Lines to come.
 pub(super) type Lines = Box<dyn Iterator<Item = String> + Send>;
 
-/// The lines of `dump`; `rows` says whether the rows are among them.
-pub(super) fn lines(dump: Dump, rows: bool) -> Lines {
+/// The lines of `dump`, which is of a `store` of this kind; `rows` says whether the rows are among
+/// them.
+pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
+    let head = std::iter::once(line(&Head::of(store)));
     let events = dump.events.into_iter();
-    let events = events.map(|event| line(&convert::event(&event)));
+    let events = head.chain(events.map(|event| line(&convert::event(&event))));
     if !rows {
         return Box::new(events);
     }

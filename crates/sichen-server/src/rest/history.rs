@@ -55,7 +55,8 @@ pub(super) struct Parts {
     rows: Option<bool>,
 }
 
-/// The event log as JSON lines, then all rows: what the history checker reads.
+/// A line about the export itself, the event log as JSON lines, then all rows: what the history
+/// checker reads.
 ///
 /// Events and rows are of one moment. One export at a time: it holds the whole store in memory.
 #[utoipa::path(
@@ -77,7 +78,8 @@ pub(super) async fn export(
         return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
     let dump = api.store().dump().await?;
-    let lines = export::lines(dump, parts.rows.unwrap_or(true));
+    let store = &api.0.about.store;
+    let lines = export::lines(dump, store, parts.rows.unwrap_or(true));
     let chunks = futures::stream::unfold((lines, only), |(mut lines, only)| async move {
         let chunk = export::chunk(&mut lines)?;
         Some((Ok::<_, std::io::Error>(chunk), (lines, only)))

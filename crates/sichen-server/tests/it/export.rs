@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sichen_check::{Options, Sight, check_dump};
 use sichen_core::port::Store;
-use sichen_server::rest::export::read;
+use sichen_server::rest::export::{Line, parse, read};
 use sichen_store::clock::SystemClock;
 use sichen_store::memory::MemoryStore;
 
@@ -39,7 +39,14 @@ async fn an_export_is_the_store_and_the_checker_accepts_it() {
     let only_events = only_events.text().await.unwrap();
     node.stop().await;
 
+    let (head, old) = text.split_once('\n').unwrap();
+    let Line::Head(head) = parse(head).unwrap() else {
+        panic!("{head}");
+    };
+    assert_eq!(head.format, 1);
     let told = read(text.as_bytes()).unwrap();
+    // One from before there was a first line about itself.
+    assert_eq!(read(old.as_bytes()).unwrap(), told);
     let kept = store.dump().await.unwrap();
     assert_eq!(
         (&told.jobs, &told.runs, &told.shards),
@@ -62,4 +69,14 @@ async fn an_export_is_the_store_and_the_checker_accepts_it() {
     let mut events = 0;
     sichen_check::jsonl::read(only_events.as_bytes(), |_| events += 1).unwrap();
     assert!(events >= told.events.len());
+}
+
+#[test]
+fn an_export_of_a_later_form_is_refused_with_words() {
+    let later = parse(r#"{"format": 2, "store": "sqlite"}"#);
+    let told = later.unwrap_err().to_string();
+    assert!(
+        told.contains("format 2") && told.contains("up to 1"),
+        "{told}"
+    );
 }

@@ -232,7 +232,7 @@ fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
         Line::Revision(job, revision, document) => records.revision(job, revision, &document),
         Line::Run(run) => records.row(&FinalRow::Run(&run)),
         Line::Decision(job, decision) => records.row(&FinalRow::Decision(job, &decision)),
-        Line::Shard(_) | Line::Session(_) | Line::Duty(_) => {}
+        Line::Head(_) | Line::Shard(_) | Line::Session(_) | Line::Duty(_) => {}
     }
     Ok(())
 }

@@ -135,22 +135,22 @@ impl Reader {
     fn take(&mut self, line: &str) -> Result<(), export::Error> {
         let mut records = self.records.0.borrow_mut();
         let checker = &mut self.checker;
-        let mut state = |row: FinalRow<'_>| checker.state(&row);
         match export::parse(line)? {
+            Line::Head(head) => checker.seq_is_commit_order(head.seq_is_commit_order()),
             Line::Event(event) => {
                 records.event(&event);
                 checker.event(&event);
             }
             Line::Job(job) => {
                 records.row(&FinalRow::Job(&job));
-                state(FinalRow::Job(&job));
+                checker.state(&FinalRow::Job(&job));
             }
             Line::Revision(job, revision, document) => records.revision(job, revision, &document),
-            Line::Run(run) => state(FinalRow::Run(&run)),
-            Line::Shard(shard) => state(FinalRow::Shard(&shard)),
-            Line::Session(session) => state(FinalRow::Session(&session)),
-            Line::Duty(duty) => state(FinalRow::Duty(&duty)),
-            Line::Decision(job, decision) => state(FinalRow::Decision(job, &decision)),
+            Line::Run(run) => checker.state(&FinalRow::Run(&run)),
+            Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
+            Line::Session(session) => checker.state(&FinalRow::Session(&session)),
+            Line::Duty(duty) => checker.state(&FinalRow::Duty(&duty)),
+            Line::Decision(job, decision) => checker.state(&FinalRow::Decision(job, &decision)),
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod cli;
 mod database;
 mod demo;
 mod examples;
+mod export;
 mod failover;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
