@@ -309,3 +309,68 @@ fn a_run_ended_by_its_timeout_blocks_nothing() {
     }
     assert_eq!(started, 3, "each minute has its run");
 }
+
+/// What the runs of a job are: those that wait for their turn, and those that are open.
+fn open_runs(cluster: &Cluster, job: JobUid) -> (usize, usize) {
+    let filter = RunFilter {
+        job: Some(job),
+        open: true,
+        ..RunFilter::default()
+    };
+    let page = Page {
+        after: None,
+        limit: 1_000,
+    };
+    let runs = block_on(cluster.store.list_runs(filter, page)).unwrap();
+    let waiting = runs.iter().filter(|run| run.waits.is_some()).count();
+    (waiting, runs.len())
+}
+
+/// SCALE-004: while there is no worker a job's runs stay as few as its queue allows, and the first
+/// worker finds the schedule within moments.
+#[test]
+fn without_a_worker_queues_stay_short_and_are_worked_off_at_once() {
+    const HOURS: i64 = 2;
+    let cluster = Cluster::new();
+    let mut stage = Stage::new(&cluster, &[], 1);
+    let apply = |name: &str, every: &str, limit: u32| {
+        let spec = json!({
+            "run": { "handler": "h" },
+            "schedules": [{ "every": every }],
+            "overlap": { "queue": { "limit": limit } },
+        });
+        cluster.apply(name, spec)
+    };
+    let minutely: Vec<JobUid> = (0..10)
+        .map(|n| apply(&format!("minutely-{n}"), "1m", 1))
+        .collect();
+    let secondly = apply("secondly", "1s", 10);
+    for _ in 0..HOURS * 3_600 {
+        cluster.pass(1);
+        stage.node.coordinate(&cluster);
+        stage.node.trigger(&cluster);
+        assert_eq!(stage.node.dispatch(&cluster), 0);
+    }
+    // One that could start, and those behind it.
+    for job in &minutely {
+        assert_eq!(open_runs(&cluster, *job), (1, 2));
+    }
+    assert_eq!(open_runs(&cluster, secondly), (10, 11));
+
+    let worker = Player::start(&cluster, &stage.node, "a", 10);
+    stage.players.push(worker);
+    let mut skipped = 0;
+    for second in 0..180 {
+        stage.pass_ms(1_000);
+        let pass = stage.node.trigger(&cluster);
+        if second >= 120 {
+            skipped += pass.skipped;
+        }
+    }
+    for job in &minutely {
+        assert!(open_runs(&cluster, *job).1 <= 1);
+        let row = block_on(cluster.store.get_job_by_uid(*job)).unwrap();
+        assert_eq!(row.unwrap().high_water, cluster.now());
+    }
+    assert_eq!(skipped, 0, "every instant runs again");
+}

@@ -1,6 +1,7 @@
 //! Schedules that fire.
 
 use futures::executor::block_on;
+use jiff::SignedDuration;
 use serde_json::json;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::port::{Page, RunFilter};
@@ -9,7 +10,7 @@ use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
 use sichen_core::port::ApplyJob;
 use sichen_engine::context::IdSource;
-use sichen_engine::control::{Control, Turn};
+use sichen_engine::control::{Control, StartRun, Turn, Which};
 
 use crate::fixture::{Cluster, Node, document, report, start};
 
@@ -372,5 +373,77 @@ fn a_stored_zone_that_does_not_exist_stops_no_other_job() {
         skipped(&cluster, bad),
         [],
         "its times are not decided under another zone"
+    );
+}
+
+/// MISS-005: a clock that steps back repeats no instant, and once it is past where it was each runs
+/// on time.
+#[test]
+fn a_clock_that_steps_back_repeats_and_leaves_out_nothing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "cron": "*/10 * * * * *" }], "overlap": "allow",
+    });
+    let job = cluster.apply("j", spec);
+    let second = |node: &Node| {
+        cluster.clock.advance(SignedDuration::from_secs(1));
+        node.coordinate(&cluster);
+        node.trigger(&cluster).runs
+    };
+    let before: usize = (0..125).map(|_| second(&node)).sum();
+    assert_eq!(before, 12);
+    cluster.clock.step(SignedDuration::from_secs(-120));
+    let mut fired = Vec::new();
+    for passed in 1..=300 {
+        if second(&node) > 0 {
+            fired.push(passed);
+        }
+    }
+    // The clock says 2:05 again after two minutes; the next instant is 2:10.
+    assert_eq!(fired, Vec::from_iter((125..=300).step_by(10)));
+    let planned = runs(&cluster);
+    let each = (1..=30).map(|n| (start() + SignedDuration::from_secs(10 * n)).to_string());
+    assert_eq!(planned, Vec::from_iter(each));
+    assert_eq!(skipped(&cluster, job), []);
+}
+
+/// MISS-017: instants that have runs give those, the missed ones get one each, and asking again
+/// makes nothing.
+#[test]
+fn starting_instants_again_runs_only_what_was_missed() {
+    let hourly = json!({
+        "schedules": [{ "cron": "0 * * * *" }], "catchUp": { "policy": "none" },
+    });
+    let (cluster, node, control, name, job) = paused_stage(hourly);
+    let hours = |n: i64| start() + SignedDuration::from_hours(n);
+    let on_time: usize = (1..=6).map(|_| tick(&cluster, &node, 3_600).runs).sum();
+    assert_eq!(on_time, 6);
+    // Nobody decides until after the hours 7 to 10.
+    assert_eq!(tick(&cluster, &node, 4 * 3_600 + 1_800).runs, 0);
+    let missed: u64 = skipped(&cluster, job).iter().map(|(_, n)| n).sum();
+    assert_eq!(missed, 4);
+    let start_again = || {
+        let started = (1..=10).filter(|n| {
+            let wanted = StartRun {
+                job: name.clone(),
+                which: Which::Planned(hours(*n)),
+                parameters: serde_json::Map::new(),
+                period: None,
+                overlap: None,
+                digest: String::new(),
+            };
+            block_on(control.start_run("user", wanted)).unwrap().created
+        });
+        Vec::from_iter(started)
+    };
+    assert_eq!(start_again(), [7, 8, 9, 10]);
+    assert_eq!(start_again(), Vec::<i64>::new());
+    assert_eq!(tick(&cluster, &node, 1_800).runs, 1, "the live one of 11");
+    let planned = runs(&cluster);
+    assert_eq!(
+        planned,
+        Vec::from_iter((1..=11).map(|n| hours(n).to_string()))
     );
 }

@@ -4,6 +4,8 @@
 //! No work here is longer than a moment, so no shard may be worked on twice. An attempt may yet be
 //! lost: one that was granted, and whose worker's session ended before it heard of it.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -14,6 +16,8 @@ use crate::scene::{Kind, Scene};
 /// Shards of the run that is harmed.
 const SHARDS: u64 = 60;
 const RUN: &str = "harmed:manual:k";
+/// Runs that are asked for while sessions end.
+const ASKED: u32 = 40;
 /// After the database is back, everything must be over within this time.
 const HEALED_WITHIN: Duration = Duration::from_secs(45);
 
@@ -77,6 +81,99 @@ fn sessions_that_are_terminated_again_and_again_lose_nothing() {
         assert!(ended > 0);
         all_is_well_again(&scene, workers);
     });
+}
+
+/// STUCK-008: whatever an instant's step is cut off in, it is decided once, and its job goes on.
+#[test]
+fn schedules_whose_sessions_are_terminated_leave_no_instant_out() {
+    on_postgres(|mut scene| {
+        let worker = scene.worker("w1", &scene.server.url, 8);
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            apply_ticking(&scene, name);
+            until("it ticks", || !ticks(&scene, name).is_empty());
+        }
+        let (began, mut ended) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(10) {
+            ended += scene.database().terminate_all_sessions();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(ended > 10, "{ended} sessions");
+        until("the server is ready", || scene.ready().0 == 200);
+        for name in names {
+            each_second_ran(&scene, name, 10);
+        }
+        scene.history_is_accepted();
+        drop(worker);
+    });
+}
+
+/// API-011: who is answered has its run, each run that exists starts, and the same key never makes
+/// another.
+#[test]
+fn a_run_that_is_asked_for_while_sessions_end_is_whole_or_not_there() {
+    on_postgres(|scene| {
+        let worker = scene.worker("w1", &scene.server.url, 8);
+        let spec = json!({ "run": { "handler": "noop" }, "overlap": "allow" });
+        scene.apply_spec("asked", &spec);
+        let database = scene.database.as_ref().unwrap();
+        let ask = |n: u32| scene.client.run(&format!("run asked --key k{n}"));
+        let over = AtomicBool::new(false);
+        let answered: Vec<bool> = std::thread::scope(|threads| {
+            let ending = threads.spawn(|| {
+                let mut ended = 0;
+                while !over.load(Ordering::SeqCst) {
+                    ended += database.terminate_all_sessions();
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                ended
+            });
+            let answered = (0..ASKED).map(|n| ask(n).status.success()).collect();
+            over.store(true, Ordering::SeqCst);
+            assert!(ending.join().unwrap() > 10, "sessions are ended");
+            answered
+        });
+        until("the server is ready", || scene.ready().0 == 200);
+        let (healed, made) = (Instant::now(), asked(&scene));
+        for (n, _) in (0..ASKED).zip(answered).filter(|(_, answered)| *answered) {
+            assert!(made.contains_key(&format!("asked:manual:k{n}")), "k{n}");
+        }
+        until("each that exists is over", || {
+            asked(&scene)
+                .values()
+                .all(|(_, state)| state == "succeeded")
+        });
+        assert!(healed.elapsed() < HEALED_WITHIN, "{:?}", healed.elapsed());
+        for n in 0..ASKED {
+            assert!(ask(n).status.success(), "k{n} again");
+        }
+        until("all are over", || {
+            asked(&scene)
+                .values()
+                .all(|(_, state)| state == "succeeded")
+        });
+        let all = asked(&scene);
+        assert_eq!(all.len(), ASKED as usize);
+        assert!(made.iter().all(|(key, (id, _))| all[key].0 == *id));
+        scene.history_is_accepted();
+        drop(worker);
+    });
+}
+
+/// The runs that were asked for: by key, the id and the state.
+fn asked(scene: &Scene) -> BTreeMap<String, (u64, String)> {
+    let runs = scene.client.json("runs asked --limit 500");
+    let text = |run: &serde_json::Value, field: &str| run[field].as_str().unwrap().to_owned();
+    let items = runs["items"].as_array().unwrap().iter();
+    let found: Vec<_> = items
+        .map(|run| {
+            let (id, state) = (run["id"].as_u64().unwrap(), text(run, "state"));
+            (text(run, "key"), (id, state))
+        })
+        .collect();
+    let by_key = BTreeMap::from_iter(found.iter().cloned());
+    assert_eq!(by_key.len(), found.len(), "one run a key");
+    by_key
 }
 
 /// Instants of the outage are decided after it, and who asks meanwhile is told.
