@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod bench;
 mod codegen;
 mod licences;
 mod limits;
@@ -39,6 +40,9 @@ enum Command {
     Test(test::Options),
     /// Show that simulation catches every known-bad variant
     Zoo(zoo::Options),
+    /// Measure the release build on a throwaway PostgreSQL (docs/benchmarks.md)
+    #[command(disable_help_flag = true)]
+    Bench(bench::Options),
     /// Draw docs/states.md from the move table
     States {
         /// Change nothing; fail when the page is stale
@@ -82,6 +86,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
         Command::Zoo(options) => zoo::run(&options),
+        Command::Bench(options) => bench::run(&options),
         Command::States { check } => states::run(check),
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),

@@ -90,6 +90,11 @@ const DIRECTIONS: &[Allowed] = &[
         tests: &[],
     },
     Allowed {
+        krate: "sichen-bench",
+        product: &["sichen-sdk"],
+        tests: &[],
+    },
+    Allowed {
         krate: "xtask",
         product: &["sichen-core", "sichen-testdb"],
         tests: &[],
@@ -127,7 +132,13 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         names: &["rusqlite", "tokio-postgres"],
-        to: &["sichen-store", "sichen-sdk", "sichen-worker", "sichen"],
+        to: &[
+            "sichen-store",
+            "sichen-sdk",
+            "sichen-worker",
+            "sichen",
+            "sichen-bench",
+        ],
         instead: "go through the store port",
     },
     Reserved {
@@ -142,7 +153,7 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         names: &["anyhow"],
-        to: &["sichen", "sichen-worker", "xtask"],
+        to: &["sichen", "sichen-worker", "xtask", "sichen-bench"],
         instead: "libraries name their errors with thiserror",
     },
     Reserved {
@@ -155,6 +166,7 @@ const RESERVED: &[Reserved] = &[
             "sichen-worker",
             "sichen-sim",
             "sichen",
+            "sichen-bench",
         ],
         instead: "core and the checker are pure; return a value and let the caller act",
     },

@@ -99,7 +99,7 @@ const CODE: &[Forbidden] = &[
         place: |file| {
             file.path.starts_with("crates/")
                 && file.path.contains("/src/")
-                && file.krate() != "sichen"
+                && !["sichen", "sichen-bench"].contains(&file.krate())
                 && !file.path.ends_with("/src/main.rs")
                 && !file.path.contains("/src/bin/")
         },
@@ -129,6 +129,7 @@ fn may_hold_sql_driver(path: &str) -> bool {
         "crates/sichen/src/demo",
         "crates/sichen/src/fence",
         "crates/sichen-sdk/examples/",
+        "crates/sichen-bench/",
         "xtask/",
     ];
     PLACES.iter().any(|place| path.starts_with(place))

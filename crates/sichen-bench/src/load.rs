@@ -1,0 +1,154 @@
+//! Work given to a server: in bulk, by many callers at once, at a steady rate, for a later instant.
+//!
+//! # Not here
+//! What is measured with it ([`crate::measure`]), the requests ([`crate::api`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use crate::api::{Api, Start};
+use crate::clock::{instant, now_us, until};
+
+/// The job that has one shard and no schedule.
+pub const JOB: &str = "noop";
+
+/// Its document, with `shards` shards.
+#[must_use]
+pub fn job(name: &str, shards: u32) -> String {
+    let cut = if shards > 1 {
+        format!(r#","shards":{{"count":{shards}}}"#)
+    } else {
+        String::new()
+    };
+    format!(
+        r#"{{"apiVersion":"sichen/v1","kind":"Job","metadata":{{"name":"{name}"}},"spec":{{"run":{{"handler":"noop"}}{cut}}}}}"#
+    )
+}
+
+/// Callers that write in bulk: the API starts one run a request.
+const BULK_CALLERS: u32 = 64;
+
+/// `n` runs as fast as they are taken.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn bulk(api: &Api, n: u64) -> Result<()> {
+    one_by_one(api, n, BULK_CALLERS).await
+}
+
+/// `n` runs, one a request, by `callers` that each wait for their own commit.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn one_by_one(api: &Api, n: u64, callers: u32) -> Result<()> {
+    let next = Arc::new(AtomicU64::new(0));
+    let mut all = JoinSet::new();
+    for _ in 0..callers {
+        let (api, next) = (api.clone(), next.clone());
+        all.spawn(async move {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= n {
+                    return anyhow::Ok(());
+                }
+                api.start(JOB, &Start::now(i.to_string())).await?;
+            }
+        });
+    }
+    joined(all).await
+}
+
+/// `n` runs at `rate` a second; each tells its handler when its request was sent.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn steady(api: &Api, n: u64, rate: f64) -> Result<()> {
+    let begin = now_us();
+    let mut all = JoinSet::new();
+    for i in 0..n {
+        #[expect(clippy::cast_precision_loss, reason = "a few thousand runs")]
+        let after = (i as f64 * 1e6 / rate).round();
+        #[expect(clippy::cast_possible_truncation, reason = "minutes in microseconds")]
+        let at = begin + after as i64;
+        until(at).await;
+        let api = api.clone();
+        all.spawn(async move {
+            let run = Start {
+                from_us: Some(now_us()),
+                ..Start::now(i.to_string())
+            };
+            api.start(JOB, &run).await
+        });
+    }
+    joined(all).await
+}
+
+/// `n` jobs with one planned instant each, whole seconds 5 to 20 s ahead.
+///
+/// # Errors
+/// If the server refuses any, or an instant has come before its job was registered.
+pub async fn planned(api: &Api, n: u64) -> Result<()> {
+    let base = now_us() / 1_000_000 + 5;
+    let at = |i: u64| Ok::<i64, anyhow::Error>((base + i64::try_from(i * 15 / n)?) * 1_000_000);
+    let mut documents = Vec::new();
+    for i in 0..n {
+        documents.push(due_once(i, at(i)?));
+    }
+    api.apply(documents.join("\n---\n")).await?;
+    anyhow::ensure!(now_us() < at(0)?, "registering took longer than 5 s");
+    Ok(())
+}
+
+async fn joined(mut all: JoinSet<Result<()>>) -> Result<()> {
+    while let Some(ended) = all.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// Requests under way at once when jobs are registered.
+const APPLIERS: u64 = 8;
+/// Documents of one request.
+const DOCUMENTS: u64 = 500;
+
+/// `n` jobs that are all due once, at the same instant; that instant, in microseconds.
+///
+/// # Errors
+/// If the server refuses any, or the instant has come before all were registered.
+pub async fn jobs_due_at_once(api: &Api, n: u64) -> Result<i64> {
+    // The time that registering takes is not known before: an early job is applied again.
+    let ahead = 10 + n / 1_000;
+    let at = (now_us() / 1_000_000 + i64::try_from(ahead)?) * 1_000_000;
+    let next = Arc::new(AtomicU64::new(0));
+    let mut all = JoinSet::new();
+    for _ in 0..APPLIERS {
+        let (api, next) = (api.clone(), next.clone());
+        all.spawn(async move {
+            loop {
+                let from = next.fetch_add(DOCUMENTS, Ordering::Relaxed);
+                if from >= n {
+                    return anyhow::Ok(());
+                }
+                let jobs = (from..n.min(from + DOCUMENTS)).map(|i| due_once(i, at));
+                let documents: Vec<String> = jobs.collect();
+                api.apply(documents.join("\n---\n")).await?;
+            }
+        });
+    }
+    joined(all).await?;
+    anyhow::ensure!(
+        now_us() < at,
+        "the instant came before all jobs were registered"
+    );
+    Ok(at)
+}
+
+fn due_once(i: u64, at_us: i64) -> String {
+    let at = instant(at_us);
+    format!(
+        r#"{{"apiVersion":"sichen/v1","kind":"Job","metadata":{{"name":"due-{i}"}},"spec":{{"schedules":[{{"at":"{at}"}}],"run":{{"handler":"noop"}}}}}}"#
+    )
+}

@@ -1,0 +1,203 @@
+//! One measurement's surroundings: a new database, a server on it, a worker.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+use tokio_postgres::Client;
+
+use super::{Bench, plain};
+use crate::api::Api;
+use crate::clock::now_us;
+use crate::process::{Process, Server, WorkerProcess};
+use crate::report::{Figure, Unit};
+
+/// The longest wait for work to be done.
+const PATIENCE: Duration = Duration::from_secs(170);
+
+/// A server and a worker on a database of their own, ready to work.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    bench: &'a Bench,
+    database: String,
+    server: Server,
+    worker: WorkerProcess,
+    /// The server's API.
+    pub api: Api,
+    rows: Client,
+    _data: TempDir,
+}
+
+impl<'a> Trial<'a> {
+    /// Starts everything, and waits until the worker is registered.
+    pub(super) async fn start(bench: &'a Bench, database: &str, wanted: u64) -> Result<Self> {
+        bench.postgres.create(database).await?;
+        let data = tempfile::Builder::new()
+            .prefix("sichen-bench-")
+            .tempdir_in(&bench.place)?;
+        let url = bench.postgres.url(database);
+        let server = Server::start(&bench.sichen, &url, data.path().join("server")).await?;
+        let api = server.api()?;
+        api.apply(plain()).await?;
+        let home = data.path().join("worker");
+        let worker = WorkerProcess::start(&server, &home, bench.sizes.slots, wanted)?;
+        let rows = bench.postgres.connect(database).await?;
+        let trial = Self {
+            bench,
+            database: database.to_owned(),
+            server,
+            worker,
+            api,
+            rows,
+            _data: data,
+        };
+        let registered = "select exists (select 1 from session where ended_at is null)";
+        trial.until(registered).await?;
+        Ok(trial)
+    }
+
+    async fn until(&self, is_so: &str) -> Result<()> {
+        let end = now_us() + i64::try_from(PATIENCE.as_micros())?;
+        let asked = self.rows.prepare(is_so).await?;
+        while !self.rows.query_one(&asked, &[]).await?.get::<_, bool>(0) {
+            if now_us() > end {
+                bail!("not within {} s: {is_so}", PATIENCE.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until `n` runs are written and none is open; when that was.
+    ///
+    /// # Errors
+    /// If it takes too long, or a run did not succeed.
+    pub async fn all_final(&self, n: u64) -> Result<i64> {
+        // What is open is few at the end and in an index; the rest is counted once.
+        let open = "select not exists (select 1 from run where live)";
+        let all = format!("select (select count(*) from run) >= {n}");
+        loop {
+            self.until(open).await?;
+            let end = now_us();
+            if self.rows.query_one(&all, &[]).await?.get::<_, bool>(0) {
+                let bad = "select count(*) from run where state <> 'succeeded'";
+                let bad: i64 = self.rows.query_one(bad, &[]).await?.get(0);
+                if bad > 0 {
+                    bail!("{bad} runs did not succeed");
+                }
+                return Ok(end);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if now_us() > end + i64::try_from(PATIENCE.as_micros())? {
+                bail!("runs are missing");
+            }
+        }
+    }
+
+    /// Statements that this database was sent so far, begin and commit among them.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn statements(&self) -> Result<i64> {
+        let text = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements s
+            join pg_database d on d.oid = s.dbid where d.datname = $1 and s.toplevel";
+        let client = self.bench.postgres.connect("postgres").await?;
+        Ok(client.query_one(text, &[&self.database]).await?.get(0))
+    }
+
+    /// The statements that took most of the database's time, for people.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn costs(&self) -> Result<Vec<String>> {
+        let text = "select calls, rows, total_exec_time, left(replace(query, e'\\n', ' '), 70)
+            from pg_stat_statements s join pg_database d on d.oid = s.dbid
+            where d.datname = $1 and s.toplevel order by total_exec_time desc limit 25";
+        let client = self.bench.postgres.connect("postgres").await?;
+        let rows = client.query(text, &[&self.database]).await?;
+        let line = |row: &tokio_postgres::Row| {
+            let (calls, found, ms): (i64, i64, f64) = (row.get(0), row.get(1), row.get(2));
+            let text: String = row.get(3);
+            format!("{ms:>9.1} ms {calls:>8} calls {found:>8} rows  {text}")
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+
+    /// Runs that were written before their planned instant, which there must never be.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn jobs_behind(&self, planned_us: i64) -> Result<f64> {
+        let text = "select count(*) from run where created_at < $1 or started_at < $1";
+        let n: i64 = self.rows.query_one(text, &[&planned_us]).await?.get(0);
+        #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+        Ok(n as f64)
+    }
+
+    /// Memory of server and worker: the most so far, or what it is now if `idle`.
+    #[must_use]
+    pub fn memory(&self, when: &str) -> Vec<Figure> {
+        let of = |who: &str, process: &Process| {
+            let (now, most) = process.memory_mib();
+            let mib = if when == "idle" { now } else { most };
+            Figure::new(&format!("memory_{who}_{when}"), mib, Unit::MiB)
+        };
+        vec![
+            of("server", &self.server.process),
+            of("worker", &self.worker.process),
+        ]
+    }
+
+    /// Processor time of server and worker for each of `n` runs.
+    #[must_use]
+    pub fn cpu(&self, n: u64) -> Vec<Figure> {
+        #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+        let each = |s: f64| s * 1e6 / n as f64;
+        vec![
+            Figure::new(
+                "cpu_server_per_run",
+                each(self.server.process.cpu_seconds()),
+                Unit::Us,
+            ),
+            Figure::new(
+                "cpu_worker_per_run",
+                each(self.worker.process.cpu_seconds()),
+                Unit::Us,
+            ),
+        ]
+    }
+
+    /// Drains the worker, stops the server, and has the checker judge the database; the lateness of
+    /// each start in microseconds.
+    ///
+    /// # Errors
+    /// If the checker does not accept it.
+    pub async fn end(mut self) -> Result<Vec<i64>> {
+        if std::env::var_os("SICHEN_BENCH_COSTS").is_some() {
+            for line in self.costs().await? {
+                crate::report::note(&line);
+            }
+        }
+        let late = self.worker.drain().await?;
+        self.server.process.stop().await?;
+        let url = self.bench.postgres.url(&self.database);
+        verify(&self.bench.sichen, &url).await?;
+        drop(self.rows);
+        self.bench.postgres.drop_database(&self.database).await?;
+        Ok(late)
+    }
+}
+
+async fn verify(sichen: &PathBuf, store: &str) -> Result<()> {
+    let mut check = tokio::process::Command::new(sichen);
+    check.args(["verify", "--quiescent", "--store", store]);
+    let judged = check.kill_on_drop(true).output().await;
+    let judged = judged.context("sichen verify")?;
+    if !judged.status.success() {
+        let text = String::from_utf8_lossy(&judged.stdout);
+        let err = String::from_utf8_lossy(&judged.stderr);
+        bail!("the checker does not accept the history of {store}:\n{text}\n{err}");
+    }
+    Ok(())
+}
