@@ -6,6 +6,7 @@
 )]
 
 mod audit;
+mod calendar_day;
 mod cases;
 mod explain;
 mod fixture;
