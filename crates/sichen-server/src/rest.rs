@@ -11,6 +11,7 @@ mod answer;
 mod clock;
 mod cluster;
 mod convert;
+mod dead_letters;
 pub mod export;
 mod gate;
 mod history;
@@ -156,6 +157,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::explain))
         .routes(routes!(runs::attempts))
         .routes(routes!(output::output))
+        .routes(routes!(dead_letters::list))
         .routes(routes!(history::events))
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))

@@ -12,6 +12,7 @@
 //! How they come from rows (`convert`), the job document (`sichen_core::document`).
 
 mod clock;
+mod dead_letters;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use sichen_core::document::OverlapSpec;
 use utoipa::ToSchema;
 
 pub use clock::Clock;
+pub use dead_letters::{DeadLetter, DeadLetterPage};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod dead_letters;
 mod export;
 mod jobs;
 mod node;

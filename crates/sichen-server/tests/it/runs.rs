@@ -36,6 +36,12 @@ impl TestWorker {
             .handler("fail", |_: Context, _: serde_json::Value| async {
                 Err::<(), _>(HandlerError::fatal_shard("broken", "on purpose"))
             })
+            .handler("odd", |context: Context, _: serde_json::Value| async move {
+                match context.shard_no() % 2 {
+                    0 => Ok(()),
+                    _ => Err(HandlerError::fatal_shard("odd", "an odd shard")),
+                }
+            })
             .build()
             .unwrap();
         let handle = worker.handle();
