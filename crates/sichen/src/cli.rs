@@ -11,9 +11,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, calendar, cancel, clock, completions, demo, describe, dev, doctor, documents, due,
-    events, explain, fence, get, import, jobs, logs, next, report, revisions, run, runs, schema,
-    server, shards, trace, verify, worker,
+    audit, calendar, cancel, clock, completions, dead_letters, demo, describe, dev, doctor,
+    documents, due, events, explain, fence, get, import, jobs, logs, next, report, revisions, run,
+    runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -62,6 +62,7 @@ pub enum Command {
     Trace(trace::Trace),
     Cancel(cancel::Cancel),
     Retry(cancel::Retry),
+    DeadLetters(dead_letters::DeadLetters),
     /// Pause the schedules of a job: planned times are recorded as skipped.
     Pause(jobs::Pause),
     /// Resume the schedules of a job.
@@ -146,6 +147,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Trace(args) => trace::show(args).await,
         Command::Cancel(args) => cancel::cancel(args).await,
         Command::Retry(args) => cancel::retry(args).await,
+        Command::DeadLetters(args) => dead_letters::run(args).await,
         Command::Pause(args) => jobs::pause(args).await,
         Command::Resume(args) => jobs::resume(args).await,
         Command::Delete(args) => jobs::delete(args).await,

@@ -8,7 +8,7 @@
 //! # Not here
 //! What is shown ([`crate::command`]).
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -253,6 +253,25 @@ pub fn grouped(number: u64) -> String {
 #[expect(clippy::print_stderr, reason = "a remark beside the answer")]
 pub fn remark(text: &str) {
     eprintln!("{}", visible(text));
+}
+
+/// Asks `question` on a terminal; only `y` or `yes` is yes. An error if nobody is there to say
+/// `whether`.
+#[expect(
+    clippy::print_stderr,
+    reason = "a question beside the answer, on a terminal"
+)]
+pub fn confirmed(question: &str, whether: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::usage(format!(
+            "SC7011: nobody can be asked {whether}; give --yes"
+        )));
+    }
+    eprint!("{question}");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    let answer = answer.trim().to_ascii_lowercase();
+    Ok(answer == "y" || answer == "yes")
 }
 
 /// Says on the error output that there is more than was shown.

@@ -1,6 +1,5 @@
 //! `sichen pause`, `resume`, `delete`.
 
-use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -177,24 +176,12 @@ pub async fn delete(args: Delete) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks whether the job is to be deleted; only `y` or `yes` is yes.
-#[expect(
-    clippy::print_stderr,
-    reason = "a question beside the answer, on a terminal"
-)]
+/// Asks whether the job is to be deleted.
 fn asked(name: &JobName, job: &Job) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::usage(format!(
-            "SC7011: nobody can be asked whether job {name} is to be deleted; give --yes"
-        )));
-    }
     let open = output::count(u64::from(job.active_runs), "open run");
-    eprint!(
+    let question = format!(
         "Delete job {name} (revision {}, {open})? [y/N] ",
         job.revision
     );
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    let answer = answer.trim().to_ascii_lowercase();
-    Ok(answer == "y" || answer == "yes")
+    output::confirmed(&question, &format!("whether job {name} is to be deleted"))
 }

@@ -12,6 +12,7 @@
 mod audit;
 mod cli;
 mod database;
+mod dead_letters;
 mod demo;
 mod examples;
 mod export;
