@@ -209,8 +209,10 @@ impl Records {
     }
 
     /// Audits one job within `(after, through]`: from its creation on and up to what is decided, but
-    /// no less far than `overdue`, where a bound is left out. What lies beyond that and is not decided
-    /// is a finding, unless the job is paused or deleted. `None` if the history has no such job.
+    /// no less far than `overdue`, where a bound is left out. What is overdue and not decided is a
+    /// finding, unless the job is paused or deleted; a `through` beyond both has not come and is cut
+    /// there. Without `overdue` all up to `through` counts as past. `None` if the history has no such
+    /// job.
     #[must_use]
     pub fn audit(
         &self,
@@ -225,10 +227,14 @@ impl Records {
         let mark = course.open.map(|(_, mark, _)| mark);
         let first = course.closed.first().copied().or(course.open);
         let created = first.map(|(after, ..)| after);
+        let now_is_known = overdue.is_some();
         let overdue = overdue.filter(|_| ledger.present.is_some());
-        let through = through
-            .or(mark.max(overdue))
-            .unwrap_or(Timestamp::UNIX_EPOCH);
+        let known = mark.max(overdue).unwrap_or(Timestamp::UNIX_EPOCH);
+        let through = match through {
+            Some(through) if now_is_known => through.min(known),
+            Some(through) => through,
+            None => known,
+        };
         let begin = after.max(created).unwrap_or(through).min(through);
         // Runs of times before the creation were asked for; they are judged only by name.
         let report = ledger.audit(

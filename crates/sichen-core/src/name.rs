@@ -6,7 +6,11 @@
 //! # Not here
 //! Display names with any text: a job's `metadata.title` is free.
 
+mod nearest;
+
 use std::fmt;
+
+pub use nearest::nearest;
 
 /// The longest name, in bytes.
 pub const MAX_BYTES: usize = 63;

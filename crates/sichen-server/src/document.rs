@@ -11,9 +11,9 @@
 //! What a document means (`sichen_core::document`).
 
 mod foreign;
-mod nearest;
 mod shape;
 mod tree;
+mod unreadable;
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
         let place = end_of(&text[..at]);
         return Err(vec![Problem::at(place, String::new(), NUL.to_owned())]);
     }
-    let trees = tree::parse(text).map_err(|error| vec![unreadable(&error)])?;
+    let trees = tree::parse(text).map_err(|error| vec![unreadable::problem(text, &error)])?;
     let mut problems = Vec::new();
     let mut documents = Vec::new();
     for mut tree in trees {
@@ -195,48 +195,12 @@ fn same_job_twice(documents: &[(Document, Place)]) -> Vec<Problem> {
     problems
 }
 
-/// What the parser could not read.
-fn unreadable(error: &serde_saphyr::Error) -> Problem {
-    use serde_saphyr::Error;
-    let place = error.location().map(|l| (l.line(), l.column()));
-    let (line, column) = place.filter(|(line, _)| *line > 0).unzip();
-    let text = error.to_string();
-    let text = shortened(text.lines().next().unwrap_or(&text));
-    let limit = matches!(error.without_snippet(), Error::Budget { .. });
-    let limit = limit || text.starts_with("alias") && text.contains("exceeded");
-    let message = if limit {
-        format!(
-            "SC1035: the text is too much to read: {text}; the limits are {} levels, {} values and \
-             {} documents",
-            tree::MAX_DEPTH,
-            tree::MAX_NODES,
-            tree::MAX_DOCUMENTS,
-        )
-    } else {
-        format!("SC1030: this can't be read as YAML or JSON: {text}")
-    };
-    Problem {
-        line,
-        column,
-        path: String::new(),
-        message,
-    }
-}
-
 /// The place behind the last character of `text`.
 fn end_of(text: &str) -> Place {
     let last = text.rsplit('\n').next().unwrap_or("");
     Place {
         line: text.matches('\n').count() as u64 + 1,
         column: last.chars().count() as u64 + 1,
-    }
-}
-
-/// Foreign text for a message, not too long.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

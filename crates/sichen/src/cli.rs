@@ -6,8 +6,8 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
@@ -16,6 +16,7 @@ use crate::command::{
     runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
+use crate::names;
 use crate::output;
 
 /// Sichen keeps the hours: jobs that run on time, once, and provably to the end.
@@ -93,7 +94,12 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody reads any more: nothing is lost.
-            let _ = error.print();
+            let _ = match unknown_command(&error) {
+                Some(text) => say_failure(&Failure::usage(text)),
+                None => error
+                    .print()
+                    .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
+            };
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
                 _ => Exit::Usage.into(),
@@ -113,6 +119,69 @@ pub fn main() -> ExitCode {
         Err(error) => Err(error.into()),
     };
     ended.unwrap_or_else(|failure| say_failure(&failure))
+}
+
+/// Commands by the names that other programs have for them.
+const ALSO_CALLED: &[(&str, &[&str])] = &[
+    (
+        "run JOB",
+        &["start", "trigger", "exec", "execute", "submit", "fire"],
+    ),
+    (
+        "apply -f FILE",
+        &[
+            "create", "add", "register", "deploy", "update", "edit", "set",
+        ],
+    ),
+    ("cancel RUN", &["stop", "kill", "abort", "terminate"]),
+    ("retry RUN", &["rerun", "restart", "reopen"]),
+    ("get jobs", &["list", "ls", "jobs"]),
+    ("get workers", &["workers", "agents", "executors"]),
+    ("runs", &["ps", "history", "executions"]),
+    ("describe job JOB", &["show", "job", "inspect", "info"]),
+    ("describe run RUN", &["status"]),
+    ("delete JOB", &["rm", "remove", "drop"]),
+    ("pause JOB", &["suspend", "disable"]),
+    ("resume JOB", &["unpause", "enable"]),
+    ("logs RUN", &["log", "output", "tail"]),
+    ("doctor", &["health", "ping", "diagnose"]),
+    ("dev", &["init", "up", "quickstart", "standalone"]),
+    ("server", &["serve", "daemon", "master", "scheduler"]),
+    ("worker", &["agent", "executor"]),
+    ("validate FILE", &["lint"]),
+    ("next --cron EXPR", &["cron"]),
+];
+
+/// What is said of a first word that is no command.
+fn unknown_command(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // That of a command of a command is well told by the library.
+    if std::env::args().nth(1).as_ref() != Some(word) {
+        return None;
+    }
+    let commands = Cli::command();
+    let known: Vec<String> = commands
+        .get_subcommands()
+        .filter(|c| !c.is_hide_set())
+        .map(|c| c.get_name().to_owned())
+        .collect();
+    let also = ALSO_CALLED.iter();
+    let also = also.filter(|(_, names)| names.contains(&word.as_str()));
+    let mut meant: Vec<&str> = also.map(|(command, _)| *command).collect();
+    meant.extend(names::near(word, &known));
+    let meant: Vec<String> = meant.iter().map(|m| format!("`sichen {m}`")).collect();
+    let hint = match meant.is_empty() {
+        true => String::new(),
+        false => format!("\n  did you mean {}?", meant.join(" or ")),
+    };
+    Some(format!(
+        "there is no command {word:?}{hint}\n  `sichen help` lists them"
+    ))
 }
 
 #[expect(

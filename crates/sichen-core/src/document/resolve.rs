@@ -14,7 +14,7 @@ use super::{BoundsSpec, Document, ItemsSpec, KeySpec, RangeSpec, RunSpec, Shards
 use crate::ids::{JobUid, Occasion, Revision};
 use crate::layout::{Descriptor, Layout, MAX_SHARDS};
 use crate::model::{Period, RunTerms};
-use crate::name::Name;
+use crate::name::{Name, nearest};
 use crate::port::NewRun;
 use crate::timeouts::Timeouts;
 
@@ -41,10 +41,11 @@ pub struct Request {
 /// The run that `request` asks for, as the document has it at `now`.
 ///
 /// # Errors
-/// A [`Problem`] if parameters that the layout needs are missing or of the wrong kind, or if it
-/// gives too many shards.
+/// A [`Problem`] if a parameter is none that the document declares, if those that the layout needs
+/// are missing or of the wrong kind, or if it gives too many shards.
 pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRun, Problem> {
     let spec = &doc.spec;
+    declared(doc, &request.parameters)?;
     let mut parameters = spec.parameters.clone();
     parameters.extend(request.parameters);
     let shards = shards(doc, &parameters, request.period)?;
@@ -117,6 +118,36 @@ impl Document {
         let layout = Layout::from_extremes(keys, range_cut(range)?).map_err(|e| e.to_string())?;
         layout.cut().map_err(|e| e.to_string())
     }
+}
+
+/// That each of `given` has a name that the document declares: in its parameters, or for its layout.
+/// A document that declares none takes any, since only its handler knows them.
+fn declared(doc: &Document, given: &Map<String, Value>) -> Result<(), Problem> {
+    let mut names: Vec<&str> = doc.spec.parameters.keys().map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    match &doc.spec.shards {
+        Some(ShardsSpec::Items(ItemsSpec::Parameter(name))) => names.push(name),
+        Some(ShardsSpec::Range(RangeSpec {
+            bounds: BoundsSpec::Parameters(bounds),
+            ..
+        })) => names.extend([bounds.from.as_str(), &bounds.to]),
+        Some(ShardsSpec::Count(_) | ShardsSpec::Items(_) | ShardsSpec::Range(_)) | None => {}
+    }
+    let Some(unknown) = given.keys().find(|name| !names.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let meant = nearest(unknown, &names);
+    let meant = meant.map_or(String::new(), |name| format!("did you mean `{name}`? "));
+    Err(problem(
+        &format!("parameters.{unknown}"),
+        format!(
+            "SC1027: the job declares no such parameter; {meant}declared: `{}`; to take others, add \
+             them to the job's `parameters`",
+            names.join("`, `")
+        ),
+    ))
 }
 
 fn problem(path: &str, message: impl Into<String>) -> Problem {

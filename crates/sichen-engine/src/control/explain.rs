@@ -298,7 +298,11 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
         .filter(|(s, _)| !has_expired(s.expires_at, facts.now))
         .collect();
     if live.is_empty() {
-        return ("no_worker", format!("no worker serves the pool {pool}"));
+        let text = format!(
+            "no worker serves the pool {pool}; start one (`sichen worker --pool {pool}`), or name a \
+             pool that has workers in `spec.pool` (`sichen get workers`)"
+        );
+        return ("no_worker", text);
     }
     if facts.owner.is_none() {
         return (
@@ -331,7 +335,8 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
             n => format!("none of the {n} workers of the pool {pool} offers"),
         };
         let text = format!(
-            "{who} the handler {handler}; on offer: {}",
+            "{who} the handler {handler}; on offer: {}; start a worker that offers it, or name \
+             another in the job",
             offered.join(", ")
         );
         return ("no_handler", text);

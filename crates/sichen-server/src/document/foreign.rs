@@ -36,7 +36,7 @@ pub fn read_foreign(text: &str) -> Result<Vec<Foreign>, Problem> {
             text.len()
         )));
     }
-    let trees = tree::parse(text).map_err(|error| unreadable(&error))?;
+    let trees = tree::parse(text).map_err(|error| unreadable::problem(text, &error))?;
     let documents = trees.into_iter().map(|tree| Foreign {
         value: value(&tree),
         tree,

@@ -16,9 +16,9 @@ use serde::de::{
 };
 use serde::{Deserialize, forward_to_deserialize_any};
 use sichen_core::document::Document;
+use sichen_core::name::nearest;
 
 use super::Problem;
-use super::nearest::nearest;
 use super::tree::{Entry, Node, Place, Step, Value, text};
 
 /// Faults of one document; what is beyond is found when these are mended.
@@ -220,7 +220,7 @@ fn found_words(found: Unexpected<'_>) -> String {
         Unexpected::Unsigned(value) => format!("the number {value}"),
         Unexpected::Signed(value) => format!("the number {value}"),
         Unexpected::Float(value) => format!("the number {value}"),
-        Unexpected::Str(text) => format!("the text {:?}", super::shortened(text)),
+        Unexpected::Str(text) => format!("the text {:?}", super::unreadable::shortened(text)),
         Unexpected::Seq => "a list".to_owned(),
         Unexpected::Map => "fields".to_owned(),
         other => other.to_string(),

@@ -255,6 +255,34 @@ fn tabs_are_refused_with_their_place() {
 }
 
 #[test]
+fn what_is_no_yaml_is_told_with_the_form_that_was_meant() {
+    let check = |below: &str, place: &str, says: &str| {
+        let head = "apiVersion: sichen/v1\nkind: Job\nmetadata:\n  name: x\nspec:\n";
+        let problems = read(&format!("{head}{below}")).unwrap_err();
+        let said = problems[0].to_string();
+        assert!(said.starts_with(&format!("{place}: SC1030: ")), "{said}");
+        assert!(said.contains(says), "{says:?} is not in {said}");
+        assert!(!said.contains(" at line"), "{said}");
+    };
+    let between = "  run:\n    handler: noop\n   pool: x\n";
+    check(between, "8:4", "line 8 is indented by 3 spaces");
+    check(between, "8:4", "0 (as line 1), 2 (as line 6)");
+    let deeper = "  run:\n    handler: noop\n      pool: x\n";
+    check(deeper, "8:11", "indent this line by 4 spaces");
+    let listed = "  schedules:\n  - cron: '0 0 * * *'\n   run: x\n";
+    check(listed, "8:4", "2 (as line 6), 4 (as line 7)");
+    let no_dash = "  - run:\n      handler: noop\n  pool: x\n";
+    check(no_dash, "8:3", "begin with `- `");
+    check("  run\n    handler: noop\n", "7:12", "line 6 has no `:`");
+    check("  title: a: b\n", "6:11", "quote a text");
+    check("  pool: @x\n", "6:9", "quote a text");
+    check("  pool: *x\n", "6:9", "quote a text");
+    check("  run: {handler: noop\n", "6:8", "needs its own");
+    check("  run:\n    handler: 'noop\n", "7:14", "never closed");
+    check("  run:\n\thandler: noop\n", "7:2", "spaces");
+}
+
+#[test]
 fn a_bomb_of_aliases_is_refused() {
     let mut text = String::from("a: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for i in 1..20 {

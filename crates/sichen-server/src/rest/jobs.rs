@@ -36,14 +36,22 @@ fn change(change: control::Change) -> wire::Change {
     }
 }
 
-fn applied(name: &JobName, applied: control::Applied) -> wire::AppliedDocument {
-    wire::AppliedDocument {
+async fn applied(
+    api: &Api,
+    name: &JobName,
+    applied: control::Applied,
+) -> Result<wire::AppliedDocument, Failed> {
+    let job = api.store().get_job_by_uid(applied.uid).await?;
+    let job = job.map(|job| convert::job(&job, false));
+    Ok(wire::AppliedDocument {
         namespace: name.namespace.to_string(),
         name: name.name.to_string(),
         uid: applied.uid.to_string(),
         revision: applied.revision.0,
         change: change(applied.change),
-    }
+        paused: job.as_ref().is_some_and(|job| job.paused),
+        next_at: job.and_then(|job| job.next_at),
+    })
 }
 
 /// Creates or changes jobs.
@@ -70,7 +78,7 @@ pub(super) async fn apply(State(api): State<Api>, body: Bytes) -> Answer<wire::A
         if done.change != control::Change::Unchanged {
             api.0.engine.wake.trigger();
         }
-        documents.push(applied(&name, done));
+        documents.push(applied(&api, &name, done).await?);
     }
     Ok(Json(wire::Applied { documents }))
 }
@@ -285,7 +293,7 @@ async fn set_paused(
     let name = request::job_name(name)?;
     let done = api.0.control.set_paused(ACTOR, &name, turn).await?;
     api.0.engine.wake.trigger();
-    Ok(Json(applied(&name, done)))
+    Ok(Json(applied(api, &name, done).await?))
 }
 
 /// Which decisions are wanted.

@@ -105,7 +105,7 @@ pub(super) async fn output(
         OutputFound::Here => {}
         OutputFound::Unreadable => {
             let text = format!(
-                "SC5031: worker {} can't read the output of attempt {number}: {}",
+                "SC5033: worker {} can't read the output of attempt {number}: {}",
                 attempt.worker, found.detail
             );
             return Err(Failed::new(StatusCode::NOT_FOUND, text));

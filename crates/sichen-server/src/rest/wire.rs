@@ -84,6 +84,12 @@ pub struct AppliedDocument {
     pub revision: u32,
     /// What was done.
     pub change: Change,
+    /// Whether its schedules are paused.
+    #[serde(default)]
+    pub paused: bool,
+    /// Its next planned instant, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<String>,
 }
 
 /// What an apply, a pause or a resume did.

@@ -1,7 +1,5 @@
 //! Claims about the command line's words.
 
-use clap::CommandFactory;
-
 use super::*;
 
 /// The help of every command, one after the other.
@@ -40,5 +38,19 @@ fn a_wrong_word_is_refused() {
         "sichen server --beat soon",
     ] {
         assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn what_others_call_a_command_is_none_of_ours_and_leads_to_one() {
+    let mut known = Cli::command();
+    known.build();
+    let known: Vec<&str> = known.get_subcommands().map(|c| c.get_name()).collect();
+    for (command, names) in ALSO_CALLED {
+        let first = command.split(' ').next().unwrap();
+        assert!(known.contains(&first), "{command}");
+        for name in *names {
+            assert!(!known.contains(name), "{name} is a command");
+        }
     }
 }

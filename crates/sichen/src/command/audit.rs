@@ -50,8 +50,8 @@ pub struct Audit {
     /// The first time that counts: an instant, or a date in the job's zone [default: its creation].
     #[arg(long, value_name = "TIME", value_parser = bound)]
     from: Option<Bound>,
-    /// The first time that does not [default: what is decided; of a running
-    /// server, no less far than a minute ago].
+    /// The first time that does not; one that has not come is cut at what has [default: what is
+    /// decided; of a running server, no less far than a minute ago].
     #[arg(long, value_name = "TIME", value_parser = bound)]
     to: Option<Bound>,
     /// Audit the data directory of a server that is stopped, without writing to it.
@@ -163,13 +163,14 @@ pub async fn run(args: Audit) -> Result<ExitCode, Failure> {
         (None, None) => (of_server(&args.connection).await?, true),
     };
     let jobs = wanted(&records, args.job.as_deref())?;
-    let now = live.then(now);
+    // Of a store that nobody serves only what was asked for by name is overdue.
+    let overdue = (live || args.to.is_some()).then(now);
     let audited = jobs.into_iter().filter_map(|uid| {
         let zone = zone_by_name(&records.time_zone(uid)).unwrap_or(TimeZone::UTC);
         let from = args.from.map(|from| from.before(&zone));
         let to = args.to.map(|to| to.before(&zone));
         records
-            .audit(uid, from, to, now)
+            .audit(uid, from, to, overdue)
             .map(|audited| (audited, zone))
     });
     let jobs: Vec<JobView> = audited.map(|(audited, zone)| job(audited, &zone)).collect();

@@ -6,15 +6,15 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use sichen_server::rest::wire::{
     Attempt, Attempts, Decision, DecisionPage, Explanation, Job, NextInstants, Progress, Run,
-    RunPage, Shard, ShardPage,
+    RunPage, Shard,
 };
 
 use super::run::is_closed;
 use super::runs::PageArgs;
-use super::{explain, shards};
+use super::{explain, shards, which};
 use crate::client::{Client, Connection};
 use crate::clock;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::names;
 use crate::output::{self, Output};
 
@@ -35,7 +35,7 @@ pub enum Describe {
 /// Which one.
 #[derive(Debug, Args)]
 pub struct One {
-    /// A job by its exact name; a run by number or key.
+    /// A job by its exact name; a run by number, key, trace id, or its job if it is the newest.
     #[arg(value_name = "NAME")]
     pub name: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct One {
 /// Which shard.
 #[derive(Debug, Args)]
 pub struct OneShard {
-    /// The run, by number or key.
+    /// The run, by number, key or trace id; or a job, for its newest run.
     #[arg(value_name = "RUN")]
     pub run: String,
     /// The shard's number; -1 is the plan step.
@@ -175,7 +175,8 @@ fn job_text(view: &JobView) -> String {
 
 async fn run(one: &One) -> Result<(), Failure> {
     let client = Client::new(&one.connection)?;
-    let run: Run = client.get(&["runs", one.name.as_str()], Vec::new()).await?;
+    let named = which::run(&client, &one.name).await?;
+    let run: Run = client.get(&["runs", &named], Vec::new()).await?;
     let id = run.id.to_string();
     let path = ["runs", id.as_str(), "shards"];
     let page = PageArgs {
@@ -304,19 +305,11 @@ struct ShardView {
 
 async fn shard(one: &OneShard) -> Result<(), Failure> {
     let client = Client::new(&one.connection)?;
-    let (run, no) = (one.run.as_str(), one.shard.to_string());
-    let path = ["runs", run, "shards", &no, "attempts"];
+    let run = which::run(&client, &one.run).await?;
+    let shard = shards::one(&client, &run, one.shard).await?;
+    let no = one.shard.to_string();
+    let path = ["runs", run.as_str(), "shards", &no, "attempts"];
     let attempts: Attempts = client.get(&path, Vec::new()).await?;
-    let mut query = vec![("limit", "1".to_owned())];
-    if one.shard > 0 {
-        query.push(("after", (one.shard - 1).to_string()));
-    }
-    let page: ShardPage = client.get(&["runs", run, "shards"], query).await?;
-    let found = page.items.into_iter().find(|s| s.no == one.shard);
-    let Some(shard) = found else {
-        let text = format!("SC5001: there is no shard {no} in run {run}");
-        return Err(Failure::new(Exit::NotFound, text));
-    };
     let attempts = attempts.items;
     one.output.show(&ShardView { shard, attempts }, shard_text)
 }

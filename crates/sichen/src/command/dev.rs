@@ -47,21 +47,22 @@ pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
     let data = std::path::absolute(&node.data)?;
     let token = data.join(auth::TOKEN_FILE);
     let default = node.data == data_dir::default();
-    let options = if default {
-        String::new()
-    } else {
-        format!(" --token-file {}", token.display())
-    };
-    let address = if url == "http://127.0.0.1:7070" {
-        String::new()
-    } else {
-        format!(" --server {url}")
-    };
+    let default = default && std::env::var_os("SICHEN_DATA").is_none();
+    let mut exports = String::new();
+    if url != "http://127.0.0.1:7070" {
+        exports.push_str(&format!(" SICHEN_SERVER={url}"));
+    }
+    if !default {
+        exports.push_str(&format!(" SICHEN_TOKEN_FILE='{}'", token.display()));
+    }
+    if !exports.is_empty() {
+        exports = format!("export{exports}\n      ");
+    }
     output::print(&format!(
         "ready {url}\n  API      {url}/api/v1 (description: {url}/api/v1/openapi.json)\n  \
          token    {}\n  data     {}\n  worker   handlers noop, sleep, echo, fail\n\n\
-         Next: sichen apply -f examples/hello.yaml{address}{options}\n      \
-         sichen run hello --wait{address}{options}\n",
+         Next, in another terminal:\n      {exports}sichen apply -f examples/hello.yaml\n      \
+         sichen run hello --wait\n",
         token.display(),
         data.display()
     ))?;

@@ -14,11 +14,13 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
+use sichen_core::document::Document;
 use sichen_server::auth;
 use sichen_server::rest::wire::{
     Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
 };
 
+use super::offers;
 use crate::client::{Client, Connection, Query};
 use crate::clock;
 use crate::data_dir;
@@ -102,9 +104,9 @@ pub async fn run(args: Doctor) -> Result<ExitCode, Failure> {
                 format!("{name} answers, the token is right"),
             );
             server(&mut found, &status, asked, answered);
-            workers(&mut found, &client).await;
+            let workers = workers(&mut found, &client).await;
             runs(&mut found, &client).await;
-            jobs(&mut found, &client).await;
+            jobs(&mut found, &client, workers.as_ref()).await;
         }
     }
     args.output.show(&found, |found| {
@@ -247,11 +249,10 @@ fn store(found: &mut Findings, status: &ServerStatus) {
     }
 }
 
-async fn workers(found: &mut Findings, client: &Client) {
+/// Those that are connected, if that could be asked.
+async fn workers(found: &mut Findings, client: &Client) -> Option<Workers> {
     let workers = client.get::<Workers>(&["workers"], Query::new()).await;
-    let Some(workers) = found.got("workers", workers) else {
-        return;
-    };
+    let workers = found.got("workers", workers)?;
     let takes = |w: &&Worker| !w.draining;
     let free: u64 = workers
         .items
@@ -273,6 +274,7 @@ async fn workers(found: &mut Findings, client: &Client) {
             format!("{count}, {}", output::count(free, "slot")),
         );
     }
+    Some(workers)
 }
 
 /// Runs that have waited long for something that does not come by itself.
@@ -303,11 +305,8 @@ async fn runs(found: &mut Findings, client: &Client) {
             let Some(why) = found.got("runs", why) else {
                 return;
             };
-            let blocked = ["no_worker", "no_handler", "no_owner", "draining"];
-            let reason = why
-                .reasons
-                .iter()
-                .find(|r| blocked.contains(&r.word.as_str()));
+            let mut reasons = why.reasons.iter();
+            let reason = reasons.find(|r| offers::BLOCKED.contains(&r.word.as_str()));
             if let Some(reason) = reason {
                 stuck += 1;
                 let text = format!(
@@ -331,42 +330,55 @@ async fn runs(found: &mut Findings, client: &Client) {
     }
 }
 
-/// Jobs with schedules that will never fire again.
-async fn jobs(found: &mut Findings, client: &Client) {
+/// Jobs with schedules that will never fire again, and jobs for which there is no worker.
+async fn jobs(found: &mut Findings, client: &Client, workers: Option<&Workers>) {
     let query = vec![("limit", "1000".to_owned())];
     let page = client.get::<JobPage>(&["jobs"], query).await;
     let Some(page) = found.got("jobs", page) else {
         return;
     };
-    let silent = page
-        .items
-        .iter()
-        .filter(|j| j.next_at.is_none() && !j.paused);
-    let mut never = 0;
-    for job in silent.take(MAX_LOOKED_AT) {
+    // Those that may be silent come first: one without a next time says nothing by itself.
+    let mut items: Vec<&Job> = page.items.iter().collect();
+    items.sort_by_key(|j| j.next_at.is_some() || j.paused);
+    let (mut never, mut idle) = (0, 0);
+    for job in items.into_iter().take(MAX_LOOKED_AT) {
         let path = ["jobs", job.namespace.as_str(), job.name.as_str()];
         // It may be deleted by now.
         let Ok(whole) = client.get::<Job>(&path, Query::new()).await else {
             continue;
         };
         let document = whole.document.unwrap_or_default();
-        let schedules = document["spec"]["schedules"].as_array();
-        if schedules.is_some_and(|s| !s.is_empty()) && whole.next_at.is_none() {
+        let Ok(document) = serde_json::from_value::<Document>(document) else {
+            continue;
+        };
+        let name = names::shown(&job.namespace, &job.name);
+        if !document.spec.schedules.is_empty() && whole.next_at.is_none() && !whole.paused {
             never += 1;
-            let name = names::shown(&job.namespace, &job.name);
             let text = format!(
                 "job {name} has a schedule and no next time: it has ended; `sichen describe job {name}`"
             );
             found.add(Grade::Warn, "jobs", text);
         }
+        // Without any worker that was said above.
+        let workers = workers.filter(|w| !w.items.is_empty());
+        if let Some(text) = workers.and_then(|w| offers::missing(&document, &w.items)) {
+            idle += 1;
+            found.add(Grade::Warn, "jobs", format!("job {name}: {text}"));
+        }
     }
+    let count = output::count(page.items.len() as u64, "job");
     if never == 0 {
-        let count = output::count(page.items.len() as u64, "job");
-        found.add(
-            Grade::Ok,
-            "jobs",
-            format!("{count}, every live schedule has a next time"),
-        );
+        let text = format!("{count}, every live schedule has a next time");
+        found.add(Grade::Ok, "jobs", text);
+    }
+    if idle == 0 && workers.is_some_and(|w| !w.items.is_empty()) {
+        let text = match page.items.len() {
+            n if n > MAX_LOOKED_AT => {
+                format!("{MAX_LOOKED_AT} of {count} looked at: each has a worker that offers it")
+            }
+            _ => format!("{count}, each has a worker that offers its handler"),
+        };
+        found.add(Grade::Ok, "jobs", text);
     }
 }
 

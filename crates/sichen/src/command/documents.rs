@@ -15,11 +15,11 @@ use sichen_core::document::Document;
 use sichen_server::document;
 use sichen_server::rest::wire::{Applied, AppliedDocument, Change, ValidDocument, Validated};
 
-use super::revisions;
+use super::{offers, revisions};
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// The most files taken from one directory.
 const MAX_FILES: usize = 1_000;
@@ -69,6 +69,7 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
     let mut all = Applied {
         documents: Vec::new(),
     };
+    let documents = documents_of(&sources);
     for (name, text) in sources {
         let applied: Result<Applied, Failure> = client.post_documents(&["jobs:apply"], text).await;
         match applied {
@@ -86,6 +87,7 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
     args.output.show(&all, |all| {
         all.documents.iter().map(applied_line).collect::<String>()
     })?;
+    offers::warn(&client, &documents).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -97,7 +99,12 @@ pub fn applied_line(d: &AppliedDocument) -> String {
         Change::Unchanged => "unchanged",
     };
     let job = names::shown(&d.namespace, &d.name);
-    format!("job {job} {change} (revision {})\n", d.revision)
+    let next = match &d.next_at {
+        _ if d.paused => format!("; paused: `sichen resume {job}` goes on"),
+        Some(at) => format!("; it runs next at {}", output::instant(at, 0)),
+        None => format!("; no planned time ahead: `sichen run {job}` starts it"),
+    };
+    format!("job {job} {change} (revision {}){next}\n", d.revision)
 }
 
 /// Carries out `sichen validate`.

@@ -7,6 +7,7 @@ use clap::Args;
 use sichen_server::rest::wire::{Event, EventPage, Run};
 
 use super::run::is_closed;
+use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Form};
@@ -17,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Show the events of a run and its shards, or all events, oldest first.
 #[derive(Debug, Args)]
 pub struct Events {
-    /// The run, by number or key; all events if left out.
+    /// The run, by number, key or trace id, or a job for its newest run; all events if left out.
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
     /// Go on with what happens from now on, until the run has ended or Ctrl-C.
@@ -54,7 +55,8 @@ pub async fn show(args: Events) -> Result<ExitCode, Failure> {
 /// The number of a run: following it needs no key any more.
 async fn resolve(client: &Client, run: Option<&str>) -> Result<Option<String>, Failure> {
     let Some(run) = run else { return Ok(None) };
-    let run: Run = client.get(&["runs", run], Vec::new()).await?;
+    let named = which::run(client, run).await?;
+    let run: Run = client.get(&["runs", &named], Vec::new()).await?;
     Ok(Some(run.id.to_string()))
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use sichen_server::rest::wire::Explanation;
 
+use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -12,7 +13,7 @@ use crate::output::{self, Output};
 /// Say why a run is where it is: what it waits for, the nearest cause first.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The run, by number or key.
+    /// The run, by number, key or trace id; or a job, for its newest run.
     #[arg(value_name = "RUN")]
     pub run: String,
     #[command(flatten)]
@@ -24,7 +25,8 @@ pub struct Explain {
 /// Carries out `sichen explain`.
 pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
-    let path = ["runs", args.run.as_str(), "explain"];
+    let run = which::run(&client, &args.run).await?;
+    let path = ["runs", run.as_str(), "explain"];
     let explanation: Explanation = client.get(&path, Vec::new()).await?;
     args.output.show(&explanation, |e| {
         format!("run {} is {}\n{}", e.key, e.state, reasons(e))

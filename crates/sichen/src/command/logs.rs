@@ -19,6 +19,7 @@ use sichen_server::rest::wire::{Attempt, Attempts, Run, Shard, ShardPage};
 
 use super::run::is_closed;
 use super::shards::{self, why};
+use super::which;
 use crate::client::{Client, Connection, Query};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -37,7 +38,7 @@ const MAX_LOG_SHARDS: usize = 50;
 /// Handlers in a worker program of your own log where that program logs.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// The run, by number, key or trace id.
+    /// The run, by number, key or trace id; or a job, for its newest run.
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Only this shard; -1 is the plan step.
@@ -89,10 +90,12 @@ struct Place {
 /// Carries out `sichen logs`.
 pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
-    let run: Run = client.get(&["runs", &args.run], Query::new()).await?;
+    let named = which::run(&client, &args.run).await?;
+    let run: Run = client.get(&["runs", &named], Query::new()).await?;
     let mut reader = Reader {
         client,
         run: run.id.to_string(),
+        handler: run.handler.clone(),
         args,
         several: false,
         places: BTreeMap::new(),
@@ -102,6 +105,7 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
     loop {
         let open = reader.look().await?;
         if !reader.args.follow || (closed && !open) {
+            reader.say_where_else();
             return Ok(reader.exit());
         }
         // Asked after the look, so that what was written before the end is looked for once more.
@@ -114,12 +118,14 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
 struct Reader {
     client: Client,
     run: String,
+    handler: String,
     args: Logs,
     /// More than one shard is shown: each line says whose it is.
     several: bool,
     places: BTreeMap<(i32, u32, &'static str), Place>,
-    /// Attempts of which it was said that there is nothing; whether that is for good.
-    told: BTreeMap<(i32, u32), Exit>,
+    /// Attempts of which it was said that there is nothing, and how that ends the command: what
+    /// ran no process is no failure.
+    told: BTreeMap<(i32, u32), Option<Exit>>,
 }
 
 impl Reader {
@@ -143,32 +149,44 @@ impl Reader {
 
     /// 0 if something was there to show, or nobody said that it was not.
     fn exit(&self) -> ExitCode {
-        let missing = self.told.values().next();
+        let missing = self.told.values().flatten().next();
         match missing {
             Some(exit) if self.places.is_empty() => (*exit).into(),
             Some(_) | None => ExitCode::SUCCESS,
         }
     }
 
+    /// Where to look if not one attempt has output.
+    fn say_where_else(&self) {
+        let Self { run, handler, .. } = self;
+        if self.places.is_empty() && self.told.values().any(Option::is_none) {
+            output::remark(&format!(
+                "sichen: output is kept of processes alone; the handler {handler} of a worker \
+                 program logs where that program logs (`sichen trace {run}` shows what happened)"
+            ));
+        } else if self.places.is_empty() && self.told.is_empty() {
+            output::remark(&format!(
+                "sichen: run {run} has no attempt yet; `sichen explain {run}` says why"
+            ));
+        }
+    }
+
     async fn shards(&mut self) -> Result<Vec<Shard>, Failure> {
-        let path = ["runs", self.run.as_str(), "shards"];
-        let mut query = vec![("limit", (MAX_LOG_SHARDS + 1).to_string())];
-        if let Some(no) = self.args.shard {
-            query = vec![("limit", "1".to_owned())];
-            query.extend((no > 0).then(|| ("after", (no - 1).to_string())));
-        }
-        let page: ShardPage = self.client.get(&path, query).await?;
-        let mut items = page.items;
-        if let Some(no) = self.args.shard {
-            items.retain(|s| s.no == no);
-            if items.is_empty() {
-                let text = format!("SC5001: there is no shard {no} in run {}", self.run);
-                return Err(Failure::new(Exit::NotFound, text));
+        let mut items = match self.args.shard {
+            Some(no) => vec![shards::one(&self.client, &self.run, no).await?],
+            None => {
+                let path = ["runs", self.run.as_str(), "shards"];
+                let query = vec![("limit", (MAX_LOG_SHARDS + 1).to_string())];
+                self.client.get::<ShardPage>(&path, query).await?.items
             }
-        }
+        };
         if items.len() > MAX_LOG_SHARDS {
             items.truncate(MAX_LOG_SHARDS);
-            if self.told.insert((i32::MIN, 0), Exit::Failed).is_none() {
+            if self
+                .told
+                .insert((i32::MIN, 0), Some(Exit::Failed))
+                .is_none()
+            {
                 output::remark(&format!(
                     "sichen: only the first {MAX_LOG_SHARDS} shards are shown; name one: sichen \
                      logs {} SHARD",
@@ -320,7 +338,7 @@ impl Reader {
         attempt: u32,
         failure: &Failure,
     ) -> Result<(), Failure> {
-        let known = ["SC5030", "SC5031"];
+        let known = ["SC5030", "SC5031", "SC5033"];
         if !known.iter().any(|code| failure.text.starts_with(code)) {
             return Err(Failure::new(failure.exit, failure.text.clone()));
         }
@@ -329,7 +347,9 @@ impl Reader {
             // Its process may not be there yet.
             return Ok(());
         }
-        self.told.insert((shard.no, attempt), failure.exit);
+        let none = failure.text.starts_with("SC5031");
+        let exit = (!none).then_some(failure.exit);
+        self.told.insert((shard.no, attempt), exit);
         let no = shard.no.to_string();
         let path = ["runs", self.run.as_str(), "shards", &no, "attempts"];
         let attempts: Attempts = self.client.get(&path, Query::new()).await?;

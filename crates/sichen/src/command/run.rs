@@ -12,8 +12,10 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value};
-use sichen_server::rest::wire::{Period, Run, StartRun, StartedRun};
+use sichen_core::name::JobName;
+use sichen_server::rest::wire::{Explanation, Job, Period, Run, StartRun, StartedRun};
 
+use super::{explain, offers};
 use crate::client::{Client, Connection};
 use crate::clock::{self, Deadline};
 use crate::failure::{Exit, Failure};
@@ -98,6 +100,9 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         Ok(started) => started,
         Err(failure) => return Err(client.with_candidates(failure, &name).await),
     };
+    if started.created && !wanted.parameters.is_empty() {
+        warn_unchecked(&client, &name).await;
+    }
     if args.waiting.wait {
         if !started.created {
             output::remark(&format!(
@@ -119,6 +124,22 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Remarks that nothing tells whether the parameters' names are right.
+async fn warn_unchecked(client: &Client, name: &JobName) {
+    let path = ["jobs", name.namespace.as_str(), name.name.as_str()];
+    let Ok(job) = client.get::<Job>(&path, Vec::new()).await else {
+        return;
+    };
+    let declared = job
+        .document
+        .is_none_or(|d| d["spec"]["parameters"].is_object());
+    if !declared {
+        output::remark(&format!(
+            "warning: job {name} declares no `parameters`, so the names given were not checked"
+        ));
+    }
 }
 
 /// That the occasion had its run before this request.
@@ -218,12 +239,16 @@ async fn wait_showing(
     let end = Deadline::after(timeout);
     let mut away: Option<Deadline> = None;
     let mut pause = Duration::from_millis(50);
+    let mut watch = Watch::new();
     loop {
         match client.get::<Run>(&path, Vec::new()).await {
             Ok(run) if is_closed(&run) => return Ok(run),
             Ok(run) => {
                 away = None;
                 show(bar, &run);
+                if let Some(why) = watch.news(client, &text).await {
+                    bar.suspend(|| output::remark(&format!("still waiting: {why}")));
+                }
             }
             Err(failure) if failure.exit == Exit::Unavailable => {
                 let patience = *away.get_or_insert_with(|| Deadline::after(Some(PATIENCE)));
@@ -235,15 +260,62 @@ async fn wait_showing(
             Err(failure) => return Err(failure),
         }
         if end.has_passed() {
-            let text = format!(
+            let mut text = format!(
                 "SC7007: run {id} has not ended in time; it goes on \
                  (`sichen describe run {id}`, `sichen cancel {id}`)"
             );
+            if let Some(explanation) = explained(client, &id.to_string()).await {
+                text.push_str("\n  ");
+                text.push_str(explain::reasons(&explanation).trim());
+            }
             return Err(Failure::new(Exit::TimedOut, text));
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 3 / 2).min(Duration::from_secs(1));
     }
+}
+
+/// Looks, less and less often, whether a run waits for something that does not come by itself.
+struct Watch {
+    next: Deadline,
+    pause: Duration,
+    said: String,
+}
+
+impl Watch {
+    /// The first look, soon; then twice as long between two, up to a minute.
+    const FIRST: Duration = Duration::from_secs(3);
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    fn new() -> Self {
+        Self {
+            next: Deadline::after(Some(Self::FIRST)),
+            pause: Self::FIRST,
+            said: String::new(),
+        }
+    }
+
+    /// Why it waits, if somebody must do something about it and it was not said before.
+    async fn news(&mut self, client: &Client, run: &str) -> Option<String> {
+        if !self.next.has_passed() {
+            return None;
+        }
+        self.pause = (self.pause * 2).min(Self::LONGEST);
+        self.next = Deadline::after(Some(self.pause));
+        let explanation = explained(client, run).await?;
+        let mut reasons = explanation.reasons.into_iter();
+        let why = reasons.find(|why| offers::BLOCKED.contains(&why.word.as_str()))?;
+        if why.text == self.said {
+            return None;
+        }
+        self.said.clone_from(&why.text);
+        Some(why.text)
+    }
+}
+
+/// What the server says of why a run is not further, if it says anything.
+async fn explained(client: &Client, run: &str) -> Option<Explanation> {
+    client.get(&["runs", run, "explain"], Vec::new()).await.ok()
 }
 
 fn show(bar: &ProgressBar, run: &Run) {

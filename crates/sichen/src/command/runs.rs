@@ -3,13 +3,17 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use sichen_core::name::JobName;
 use sichen_server::rest::wire::{Run, RunPage};
 
 use crate::client::{Client, Connection, Query};
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::names;
 use crate::output::{self, Output};
+
+/// Runs of all jobs among which those of a deleted one are looked for.
+const MAX_LOOKED_AT: u32 = 1_000;
 
 /// List runs, newest first.
 #[derive(Debug, Args)]
@@ -54,10 +58,13 @@ pub async fn list(args: Runs) -> Result<ExitCode, Failure> {
     let mut query = args.page.query();
     let name = args.job.as_deref().map(names::job).transpose()?;
     query.extend(name.iter().map(|n| ("job", n.to_string())));
-    query.extend(args.state.map(|s| ("state", s)));
+    query.extend(args.state.iter().map(|s| ("state", s.clone())));
     let page: RunPage = match (client.get(&["runs"], query).await, &name) {
         (Ok(page), _) => page,
-        (Err(failure), Some(name)) => return Err(client.with_candidates(failure, name).await),
+        (Err(failure), Some(name)) => match deleted(&client, &failure, name, &args).await? {
+            Some(page) => page,
+            None => return Err(client.with_candidates(failure, name).await),
+        },
         (Err(failure), None) => return Err(failure),
     };
     args.output.show(&page, |page| table(&page.items))?;
@@ -67,6 +74,36 @@ pub async fn list(args: Runs) -> Result<ExitCode, Failure> {
         output::remark_more(page.next.as_deref());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The runs of a deleted job, whose history stays: those among the newest runs of all jobs.
+async fn deleted(
+    client: &Client,
+    failure: &Failure,
+    name: &JobName,
+    args: &Runs,
+) -> Result<Option<RunPage>, Failure> {
+    if failure.exit != Exit::NotFound {
+        return Ok(None);
+    }
+    let mut query = vec![("limit", MAX_LOOKED_AT.to_string())];
+    query.extend(args.page.after.clone().map(|after| ("after", after)));
+    query.extend(args.state.iter().map(|s| ("state", s.clone())));
+    let mut page: RunPage = client.get(&["runs"], query).await?;
+    let (namespace, job) = (name.namespace.as_str(), name.name.as_str());
+    page.items
+        .retain(|run| run.namespace == namespace && run.job == job);
+    if page.items.is_empty() {
+        return Ok(None);
+    }
+    if page.items.len() > args.page.limit as usize {
+        page.items.truncate(args.page.limit as usize);
+        page.next = page.items.last().map(|run| run.id.to_string());
+    }
+    output::remark(&format!(
+        "job {name} was deleted; these of the newest {MAX_LOOKED_AT} runs of all jobs are its own"
+    ));
+    Ok(Some(page))
 }
 
 fn table(runs: &[Run]) -> String {

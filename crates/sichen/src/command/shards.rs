@@ -6,9 +6,10 @@ use clap::Args;
 use sichen_server::rest::wire::{Part, Progress, Shard, ShardPage};
 
 use super::runs::PageArgs;
+use super::which;
 use crate::client::{Client, Connection};
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
 
 /// The longest failure shown in a table, in characters; `sichen describe shard` has all of it.
@@ -19,7 +20,7 @@ const MAX_CHECKPOINT: usize = 32;
 /// List the shards of a run, with their progress and last failure.
 #[derive(Debug, Args)]
 pub struct Shards {
-    /// The run, by number or key.
+    /// The run, by number, key or trace id; or a job, for its newest run.
     #[arg(value_name = "RUN")]
     pub run: String,
     /// In this state alone (of those in the page).
@@ -36,7 +37,8 @@ pub struct Shards {
 /// Carries out `sichen shards`.
 pub async fn list(args: Shards) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
-    let path = ["runs", args.run.as_str(), "shards"];
+    let run = which::run(&client, &args.run).await?;
+    let path = ["runs", run.as_str(), "shards"];
     let page = match &args.state {
         None => client.get(&path, args.page.query()).await?,
         Some(state) => filtered(&client, &path, &args.page, state).await?,
@@ -51,6 +53,22 @@ pub async fn list(args: Shards) -> Result<ExitCode, Failure> {
         output::remark_more(page.next.as_deref());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One shard of a run.
+pub async fn one(client: &Client, run: &str, no: i32) -> Result<Shard, Failure> {
+    let mut query = vec![("limit", "1".to_owned())];
+    if no > 0 {
+        query.push(("after", (no - 1).to_string()));
+    }
+    let page: ShardPage = client.get(&["runs", run, "shards"], query).await?;
+    let found = page.items.into_iter().find(|s| s.no == no);
+    found.ok_or_else(|| {
+        let text = format!(
+            "SC5001: there is no shard {no} in run {run}; `sichen shards {run}` lists them"
+        );
+        Failure::new(Exit::NotFound, text)
+    })
 }
 
 /// Reads on until the page is full of shards in `state`, so that the failed ones of a great run

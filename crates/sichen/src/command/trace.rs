@@ -14,8 +14,8 @@ use clap::Args;
 use serde::Serialize;
 use sichen_server::rest::wire::{Event, EventPage, Explanation, Run};
 
-use super::explain;
 use super::run::is_closed;
+use super::{explain, shards, which};
 use crate::client::{Client, Connection, Query};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
@@ -28,7 +28,8 @@ const MAX_TRACE_EVENTS: usize = 50_000;
 /// worker and token, checkpoints, takeovers, refused reports, waits, the outcome.
 #[derive(Debug, Args)]
 pub struct Trace {
-    /// A run by number, key or trace id (also as `TRACEPARENT`), or RUN/SHARD.
+    /// A run by number, key or trace id (also as `TRACEPARENT`), or RUN/SHARD; or a job, for its
+    /// newest run.
     #[arg(value_name = "ID")]
     pub id: String,
     /// Only this shard; -1 is the plan step.
@@ -63,6 +64,9 @@ pub async fn show(args: Trace) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let (run, shard) = find(&client, &args).await?;
     let number = run.id.to_string();
+    if let Some(no) = shard {
+        shards::one(&client, &number, no).await?;
+    }
     let (events, complete) = read(&client, &number, shard).await?;
     let waits = match is_closed(&run) {
         true => None,
@@ -92,8 +96,7 @@ pub async fn show(args: Trace) -> Result<ExitCode, Failure> {
 
 /// What `ID` and `SHARD` mean. A slash may belong to a key, so the whole is tried first.
 async fn find(client: &Client, args: &Trace) -> Result<(Run, Option<i32>), Failure> {
-    let whole = client.get::<Run>(&["runs", &args.id], Query::new()).await;
-    let failure = match whole {
+    let failure = match one(client, &args.id).await {
         Ok(run) => return Ok((run, args.shard)),
         Err(failure) => failure,
     };
@@ -103,11 +106,15 @@ async fn find(client: &Client, args: &Trace) -> Result<(Run, Option<i32>), Failu
         Some((run, no))
             if args.shard.is_none() && matches!(failure.exit, Exit::NotFound | Exit::Usage) =>
         {
-            let run = client.get::<Run>(&["runs", run], Query::new()).await?;
-            Ok((run, Some(no)))
+            Ok((one(client, run).await?, Some(no)))
         }
         Some(_) | None => Err(failure),
     }
+}
+
+async fn one(client: &Client, text: &str) -> Result<Run, Failure> {
+    let named = which::run(client, text).await?;
+    client.get(&["runs", &named], Query::new()).await
 }
 
 /// The events of a run, or of one of its shards; whether these are all.

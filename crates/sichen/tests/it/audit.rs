@@ -55,6 +55,10 @@ fn an_audit_tells_a_deleted_an_added_and_a_moved_record() {
 
     let live = client.json("audit tick");
     assert_eq!(live["outcome"], "ok", "{live}");
+    // What has not come is cut off, and no difference.
+    let ahead = client.json("audit tick --to 2100-01-01T00:00:00Z");
+    assert_eq!(ahead["outcome"], "ok", "{ahead}");
+    assert!(ahead["jobs"][0]["to"].as_str() < Some("2100"), "{ahead}");
     let export = dir.path().join("export.jsonl");
     std::fs::write(&export, client.ok("export")).unwrap();
     dev.signal(Signal::SIGTERM);

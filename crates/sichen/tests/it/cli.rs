@@ -99,7 +99,26 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 3);
     assert_eq!(c.json("get workers")["items"][0]["name"], "dev");
     // A built-in handler starts no process, so there is nothing of it.
-    assert!(c.fails("logs greet:manual:k1 3", 3).contains("SC5031"));
+    let nothing = c.run("logs greet:manual:k1 3");
+    assert_eq!(nothing.status.code(), Some(0));
+    for part in ["SC5031", "the store has of it: succeeded", "handler echo"] {
+        assert!(err(&nothing).contains(part), "{}", err(&nothing));
+    }
+    // A job stands for its newest run where something is read, never where something is changed.
+    for words in [
+        "trace greet",
+        "trace greet/3",
+        "explain greet",
+        "shards greet",
+        "logs greet 0",
+    ] {
+        let shown = c.run(words);
+        assert_eq!(shown.status.code(), Some(0), "{words}");
+        let says = err(&shown);
+        assert!(says.contains("newest run of greet"), "{words}: {says}");
+    }
+    c.fails("cancel greet", 2);
+    assert!(c.fails("trace greet 9", 3).contains("no shard 9"));
     assert!(c.ok("events greet:manual:k1 -f").contains("run_settled"));
 
     let life = c.ok("trace greet:manual:k1");
@@ -196,7 +215,10 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
             assert!(errors.contains(text), "{words}: {text} is not in {errors}");
         }
     };
-    check("rn", 2, &["unrecognized subcommand"]);
+    check("rn", 2, &["no command \"rn\"", "`sichen run`"]);
+    check("stop 3", 2, &["`sichen cancel RUN`"]);
+    check("get jbs", 2, &["unrecognized subcommand", "jobs"]);
+    check("trace hello", 3, &["SC5001"]);
     check("run greet --param x", 2, &["SC7006"]);
     check("run Greet", 2, &["SC1001"]);
     check("run greet --planned yesterday", 2, &["SC5021"]);
@@ -214,7 +236,12 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     let again = c.ok("run team/flaky --key k");
     assert!(again.contains("no new run"), "{again}");
     check("describe run 4711", 3, &["sichen runs"]);
-    check("run team/flaky --key k --param a=1", 4, &["SC5011"]);
+    check("run team/flaky --key k --param attempts=9", 4, &["SC5011"]);
+    check(
+        "run team/flaky --key k2 --param atempts=9",
+        2,
+        &["SC1027", "did you mean `attempts`?", "message"],
+    );
     check("run greet --planned 2100-01-01T00:00:00Z", 4, &["SC5010"]);
     check(
         "runs --server http://127.0.0.1:1",
@@ -230,6 +257,41 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     );
     check("runs --token-file /nowhere", 6, &["SC6012", "/nowhere"]);
     check("run slow --wait --timeout 50ms", 7, &["SC7007", "goes on"]);
+}
+
+#[test]
+fn a_handler_that_nobody_offers_is_told_at_once_and_while_one_waits() {
+    let dev = Dev::new();
+    let c = &dev.client;
+    let file = dev.dir.path().join("typo.yaml");
+    let job = "{ apiVersion: sichen/v1, kind: Job, metadata: { name: typo }, \
+               spec: { run: { handler: ehco } } }";
+    std::fs::write(&file, job).unwrap();
+    until("the worker is there", || {
+        c.json("get workers")["items"] != serde_json::json!([])
+    });
+    let applied = c.run(&format!("apply -f {}", file.display()));
+    assert!(out(&applied).contains("`sichen run typo` starts it"));
+    for part in ["warning: job typo", "handler ehco", "did you mean echo?"] {
+        assert!(err(&applied).contains(part), "{}", err(&applied));
+    }
+    let waited = c.fails("run typo --wait --timeout 5s", 7);
+    for part in [
+        "still waiting: ",
+        "SC7007",
+        "handler ehco",
+        "on offer: echo",
+    ] {
+        assert!(waited.contains(part), "{part} is not in {waited}");
+    }
+    assert!(c.ok("doctor").contains("job typo: no worker of the pool"));
+
+    // A deleted job's runs are found by its name.
+    c.ok("delete typo --yes");
+    let left = c.run("runs typo");
+    assert!(out(&left).contains("typo:manual:"), "{}", err(&left));
+    assert!(err(&left).contains("job typo was deleted"));
+    assert!(c.fails("runs tpyo", 3).contains("SC5001"));
 }
 
 /// NAME-009.

@@ -1,7 +1,11 @@
 //! The name that somebody probably meant.
+//!
+//! # Not here
+//! Acting on it: it is only ever proposed.
 
 /// The one of `names` that is nearest to `name`, if one is near enough to be meant.
-pub(super) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| -> Vec<char> {
         let kept = text.chars().filter(|c| c.is_alphanumeric());
         kept.flat_map(char::to_lowercase).take(64).collect()

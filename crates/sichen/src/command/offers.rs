@@ -1,0 +1,93 @@
+//! Whether live workers offer what jobs need, said before somebody waits for it in vain.
+//!
+//! # Invariants
+//! - It warns and forbids nothing: the worker may be started later.
+//!
+//! # Not here
+//! Why a run waits (`sichen explain`, which the server answers).
+
+use sichen_core::document::{Document, PROCESS_HANDLER, RunSpec};
+use sichen_server::rest::wire::{Worker, Workers};
+
+use crate::client::{Client, Query};
+use crate::names;
+use crate::output;
+
+/// Reasons for which a run waits until somebody does something.
+pub const BLOCKED: [&str; 4] = ["no_worker", "no_handler", "no_owner", "draining"];
+
+/// Remarks what no live worker offers of what `documents` need. Nothing is said if that can't be
+/// found out: it is beside the answer.
+pub async fn warn(client: &Client, documents: &[Document]) {
+    let workers = client.get::<Workers>(&["workers"], Query::new()).await;
+    let Ok(workers) = workers else { return };
+    for document in documents {
+        if let Some(text) = missing(document, &workers.items) {
+            let name = &document.metadata;
+            let name = names::shown(&name.namespace, &name.name);
+            output::remark(&format!("warning: job {name}: {text}"));
+        }
+    }
+}
+
+/// What a job needs and no worker that takes work offers, with what to do.
+pub fn missing(document: &Document, workers: &[Worker]) -> Option<String> {
+    let pool = &document.spec.pool;
+    let serving = |w: &&Worker| w.pool == *pool && !w.draining;
+    let serving: Vec<&Worker> = workers.iter().filter(serving).collect();
+    if serving.is_empty() {
+        let mut pools: Vec<&str> = workers.iter().map(|w| w.pool.as_str()).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        let others = match pools.is_empty() {
+            true => String::new(),
+            false => format!(" (there are workers in: {})", pools.join(", ")),
+        };
+        return Some(format!(
+            "no worker serves its pool {pool}{others}, so nothing of it runs until \
+             `sichen worker --pool {pool}` is started"
+        ));
+    }
+    let handler = match &document.spec.run {
+        RunSpec::Handler(name) => name.as_str(),
+        RunSpec::Process(_) => PROCESS_HANDLER,
+    };
+    let source = document.data_source().map(|s| format!("data-source/{s}"));
+    let needs = std::iter::once(handler).chain(source.as_deref());
+    let offered = |need: &str| serving.iter().any(|w| w.handlers.iter().any(|h| h == need));
+    let missing = needs.into_iter().find(|need| !offered(need))?;
+    Some(not_offered(missing, pool, &serving))
+}
+
+fn not_offered(missing: &str, pool: &str, serving: &[&Worker]) -> String {
+    let mut offered: Vec<String> = serving.iter().flat_map(|w| w.handlers.clone()).collect();
+    offered.sort_unstable();
+    offered.dedup();
+    let near = match names::near(missing, &offered).first() {
+        Some(near) => format!("did you mean {near}? "),
+        None => String::new(),
+    };
+    let (what, how) = match missing.strip_prefix("data-source/") {
+        Some(source) => (
+            format!("the data source {source}"),
+            "name it under `data_sources` in a worker's configuration",
+        ),
+        None if missing == PROCESS_HANDLER => (
+            "the handler process".to_owned(),
+            "list the program under `allow_programs` in a worker's configuration",
+        ),
+        None => (
+            format!("the handler {missing}"),
+            "start a worker that offers it, such as by `processes` in its configuration",
+        ),
+    };
+    format!(
+        "no worker of the pool {pool} offers {what}, so nothing of it runs until one does; \
+         {near}on offer: {}; {how}",
+        offered.join(", ")
+    )
+}
+
+#[cfg(test)]
+#[path = "offers_tests.rs"]
+mod tests;
