@@ -8,9 +8,11 @@ struct Count {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), sichen_sdk::worker::Error> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let token = std::fs::read_to_string(std::env::var("SICHEN_JOIN_TOKEN_FILE")?)?;
     Worker::builder()
         .server("http://127.0.0.1:7070")
+        .join_token(token.trim())
         .data_dir("my-worker")
         .handler("count", |ctx: Context, count: Count| async move {
             for n in 1..=count.to {

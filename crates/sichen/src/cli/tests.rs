@@ -54,3 +54,101 @@ fn what_others_call_a_command_is_none_of_ours_and_leads_to_one() {
         }
     }
 }
+
+/// The words of each `sichen …` in the shell blocks of a page.
+fn commands(page: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut block: Option<&str> = None;
+    let mut document = false;
+    let mut line = String::new();
+    for text in page.lines() {
+        match (text.strip_prefix("```"), block) {
+            (Some(kind), None) => block = Some(kind),
+            (Some(_), Some(_)) => block = None,
+            (None, Some("sh" | "console")) => {
+                // What is written into a file is not said to the shell.
+                document = (document || text.contains("<<'END'")) && text != "END";
+                if document {
+                    continue;
+                }
+                match text.strip_suffix('\\') {
+                    Some(part) => line.push_str(part),
+                    None => {
+                        line.push_str(text);
+                        found.extend(said(&std::mem::take(&mut line)));
+                    }
+                }
+            }
+            (None, _) => {}
+        }
+    }
+    found
+}
+
+/// The commands of one line: quotes are heeded, what the shell would put in is left as it stands.
+fn said(line: &str) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line
+        .strip_prefix("$ ")
+        .unwrap_or(line)
+        .chars()
+        .chain(['\n'])
+    {
+        match (quote, c) {
+            (Some(q), c) if q == c => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, ' ' | '\n' | '|' | '&' | ';' | '>' | '<') => {
+                commands.last_mut().unwrap().extend(word.take());
+                if !matches!(c, ' ' | '\n') {
+                    commands.push(Vec::new());
+                }
+            }
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    let commands = commands.into_iter().filter_map(|mut words: Vec<String>| {
+        words.extend(word.take());
+        let first = words
+            .iter()
+            .position(|w| !w.contains('=') && w != "until")?;
+        words.drain(..first);
+        // `2>` was cut at its sign.
+        words.pop_if(|w| w == "2");
+        (words.first()? == "sichen").then_some(words)
+    });
+    commands.collect()
+}
+
+#[test]
+fn every_command_in_the_readmes_and_guides_is_one() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md"), root.join("README.zh.md")];
+    for directory in ["docs", "docs/guide"] {
+        let entries = std::fs::read_dir(root.join(directory)).unwrap();
+        let entries = entries.map(|e| e.unwrap().path());
+        pages.extend(entries.filter(|p| p.extension().is_some_and(|e| e == "md")));
+    }
+    let mut seen = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for words in commands(&text) {
+            seen += 1;
+            // A variable may stand for anything; a number goes everywhere.
+            let words = words
+                .iter()
+                .map(|w| if w.starts_with('$') { "1" } else { w });
+            let words: Vec<&str> = words.collect();
+            let read = Cli::try_parse_from(&words);
+            let error = read.err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.is_empty(), "{}: {words:?}: {error}", page.display());
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}

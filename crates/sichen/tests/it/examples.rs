@@ -124,7 +124,7 @@ fn the_shell_example_waits_for_its_input_and_writes_whole_files() {
 }
 
 /// The Python to test with; `None`, said aloud and a fault under CI, if there is none.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let ask =
         "import sqlite3, sys; assert sqlite3.sqlite_version_info >= (3, 35); print(sys.executable)";
     let found = Command::new("python3").args(["-c", ask]).output();
