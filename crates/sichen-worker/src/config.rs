@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Error;
 
-/// A worker's configuration.
-#[derive(Debug, Clone, Deserialize)]
+/// A worker's configuration. Written out, its secrets are `***`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Servers to dial, `http://host:port` or `https://host:port`; any of them will do.
@@ -17,6 +17,7 @@ pub struct Config {
     /// this machine.
     pub ca_file: Option<PathBuf>,
     /// Proves to the servers that this worker may join. Better kept in a file.
+    #[serde(serialize_with = "hidden", skip_serializing_if = "Option::is_none")]
     pub join_token: Option<String>,
     /// A file that holds the join token.
     pub join_token_file: Option<PathBuf>,
@@ -81,16 +82,39 @@ fn worker_drain_grace() -> u64 {
     sichen_sdk::worker::DEFAULT_DRAIN_GRACE_MS
 }
 
+/// In place of a secret.
+const HIDDEN: &str = "***";
+
+fn hidden<S: Serializer>(_: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(HIDDEN)
+}
+
+fn hidden_text<S: Serializer>(_: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(HIDDEN)
+}
+
+/// An environment may hold secrets: its names alone are written out.
+fn names_alone<S: Serializer>(
+    env: &BTreeMap<String, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(env.keys().map(|name| (name, HIDDEN)))
+}
+
 /// Where a data source is.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum DataSourceConfig {
     /// A SQLite file, opened read-only.
     Sqlite(PathBuf),
+    /// The address of a PostgreSQL database, as a server's `store` has it; each query runs in a
+    /// read-only transaction.
+    #[serde(serialize_with = "hidden_text")]
+    Postgres(String),
 }
 
 /// What holds the processes of an attempt together, besides their supervisor.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
     /// The best of the following that this machine allows.
@@ -105,7 +129,7 @@ pub enum Containment {
 }
 
 /// A command offered as a handler.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessConfig {
     /// Program (absolute path) and arguments, given to the system as they stand.
@@ -117,7 +141,7 @@ pub struct ProcessConfig {
     #[serde(default)]
     pub cwd: Option<PathBuf>,
     /// Added to its environment.
-    #[serde(default)]
+    #[serde(default, serialize_with = "names_alone")]
     pub env: BTreeMap<String, String>,
 }
 
@@ -130,7 +154,11 @@ impl Config {
         serde_saphyr::from_str(text).map_err(|error| Error::Config(error.to_string()))
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self) -> Result<(), Error> {
         let bad = |message: String| Err(Error::Config(message));
         if self.servers.is_empty() {
             return bad(

@@ -45,12 +45,16 @@ pub enum Error {
     },
 }
 
+/// Makes a data source of the address of a PostgreSQL database. The caller's: a worker has no driver
+/// of its own.
+pub type Postgres = fn(String) -> DataSource;
+
 /// Opens the data directory, kills what an earlier incarnation left running, and makes a worker
 /// of the configuration. The caller may add handlers of its own.
 ///
 /// # Errors
 /// A configuration that can't be used, a data directory in use, strangers that do not die.
-pub fn builder(config: Config) -> Result<Builder, Error> {
+pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Error> {
     config.check()?;
     let join_token = config.read_join_token()?;
     let data_dir = config.data_dir.unwrap_or_else(|| "sichen-worker".into());
@@ -85,8 +89,15 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
         builder = builder.label(name, value);
     }
     for (name, source) in config.data_sources {
-        let DataSourceConfig::Sqlite(path) = source;
-        builder = builder.data_source(name, DataSource::sqlite(path));
+        let source = match (source, postgres) {
+            (DataSourceConfig::Sqlite(path), _) => DataSource::sqlite(path),
+            (DataSourceConfig::Postgres(url), Some(postgres)) => postgres(url),
+            (DataSourceConfig::Postgres(_), None) => {
+                let text = format!("data_sources.{name}: this program has no PostgreSQL");
+                return Err(Error::Config(text));
+            }
+        };
+        builder = builder.data_source(name, source);
     }
     if config.builtin {
         builder = builtin::add(builder);
@@ -115,5 +126,5 @@ pub fn builder(config: Config) -> Result<Builder, Error> {
 /// # Errors
 /// Those of the two.
 pub async fn run(config: Config) -> Result<Drained, Error> {
-    Ok(builder(config)?.run().await?)
+    Ok(builder(config, None)?.run().await?)
 }

@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, calendar, cancel, clock, completions, dead_letters, demo, describe, dev, doctor,
+    audit, calendar, cancel, clock, completions, config, dead_letters, demo, describe, dev, doctor,
     documents, due, events, explain, fence, get, import, jobs, logs, next, report, revisions, run,
     runs, schema, server, shards, trace, verify, worker,
 };
@@ -85,6 +85,7 @@ pub enum Command {
     Schema(schema::Schema),
     #[command(subcommand)]
     Clock(clock::Clock),
+    Config(config::Config),
     Completions(completions::Completions),
 }
 
@@ -240,6 +241,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Fence(command) => Ok(fence::run(command).await?),
         Command::Schema(args) => schema::print(&args),
         Command::Clock(command) => clock::run(command).await,
+        Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::print(&args),
     }
 }

@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod clock;
 mod command;
+mod config;
 mod data_dir;
 #[allow(dead_code, reason = "its command is being written")]
 mod demo;

@@ -42,6 +42,10 @@ pub struct Node {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
+    /// Its own beat and lease.
+    pub node: Rhythm,
+    /// How a store in PostgreSQL is spoken to.
+    pub store_options: sichen_store::postgres::Options,
     /// How long ended runs are kept.
     pub retention: SignedDuration,
 }
@@ -67,7 +71,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         );
         Failure::new(Exit::Usage, text)
     })?;
-    let store = node.store.open().await?;
+    let store = node.store.open(&node.store_options).await?;
     let tokens = Tokens::open(&data).map_err(|e| Failure::new(Exit::Denied, e.to_string()))?;
     let tls = match &node.tls {
         Some((cert, key)) => {
@@ -82,6 +86,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     let address = listener.local_addr()?;
     let mut settings = Settings::new(url(address, tls.is_some()));
     settings.worker = node.worker;
+    settings.node = node.node;
     settings.retention = node.retention;
     let streams = Arc::new(Streams::default());
     let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sichen_core::model::Dump;
 use sichen_core::port::Store;
 use sichen_store::clock::SystemClock;
@@ -54,6 +56,19 @@ impl fmt::Display for StoreAt {
     }
 }
 
+impl Serialize for StoreAt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StoreAt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
 impl fmt::Debug for StoreAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -76,20 +91,24 @@ fn without_password(url: &str) -> String {
 }
 
 impl StoreAt {
-    /// Opens it to write.
-    pub async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    /// Opens it to write; `options` are for PostgreSQL.
+    pub async fn open(&self, options: &postgres::Options) -> Result<Arc<dyn Store>, Failure> {
         match self {
             StoreAt::Directory(path) => {
                 let store = SqliteStore::open(path, Arc::new(SystemClock));
                 let store = store.map_err(|e| Failure::new(Exit::Refused, e.to_string()))?;
                 Ok(Arc::new(store))
             }
-            StoreAt::Postgres(url) => Ok(Arc::new(self.postgres(url).await?)),
+            StoreAt::Postgres(url) => Ok(Arc::new(self.postgres(url, options).await?)),
         }
     }
 
-    async fn postgres(&self, url: &str) -> Result<PostgresStore, Failure> {
-        let store = PostgresStore::open(url, postgres::Options::default()).await;
+    async fn postgres(
+        &self,
+        url: &str,
+        options: &postgres::Options,
+    ) -> Result<PostgresStore, Failure> {
+        let store = PostgresStore::open(url, options.clone()).await;
         store.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
     }
 
@@ -131,7 +150,10 @@ impl StoreAt {
                     .await
                     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
             }
-            StoreAt::Postgres(url) => self.postgres(url).await?.dump().await,
+            StoreAt::Postgres(url) => {
+                let options = postgres::Options::default();
+                self.postgres(url, &options).await?.dump().await
+            }
         };
         dump.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
     }

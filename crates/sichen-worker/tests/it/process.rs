@@ -34,7 +34,7 @@ pub(crate) type Workers = JoinSet<Result<Drained, sichen_sdk::worker::Error>>;
 
 pub(crate) async fn start(fake: &mut Fake, config: Config) -> (Workers, Conn) {
     let mut workers = JoinSet::new();
-    workers.spawn(builder(config).unwrap().on_signals(false).run());
+    workers.spawn(builder(config, None).unwrap().on_signals(false).run());
     let (conn, _) = fake.welcomed(1).await;
     (workers, conn)
 }
@@ -214,7 +214,7 @@ async fn more_processes_than_a_pool_has_threads_run_at_once() {
         ..config(&fake, dir.path(), script)
     };
     let mut workers = Workers::new();
-    workers.spawn(builder(config).unwrap().on_signals(false).run());
+    workers.spawn(builder(config, None).unwrap().on_signals(false).run());
     let mut conn = fake.conn().await;
     // Nobody answers beats while the test looks at files.
     conn.ttl_ms = 300_000;

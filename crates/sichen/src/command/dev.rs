@@ -40,7 +40,7 @@ pub struct Dev {
 
 /// Carries out `sichen dev`: until SIGTERM or SIGINT.
 pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
-    let node = args.node.node()?;
+    let node = args.node.clone().config().node()?;
     let stop = serve::stop_signal()?;
     let server = serve::open(&node).await?;
     let url = server.url();

@@ -5,6 +5,7 @@ pub mod calendar;
 pub mod cancel;
 pub mod clock;
 pub mod completions;
+pub mod config;
 pub mod dead_letters;
 pub mod demo;
 pub mod describe;

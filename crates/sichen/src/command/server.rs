@@ -3,23 +3,29 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use jiff::SignedDuration;
-use sichen_core::lease::Rhythm;
+use serde_json::{Map, Value};
+use sichen_core::document::Duration as Length;
 
-use super::run::length;
 use super::worker::stdin_end;
-use crate::data_dir;
+use crate::config::{self, Said, ServerConfig, Setting};
 use crate::failure::Failure;
 use crate::output;
-use crate::serve::{self, Node};
+use crate::serve;
 use crate::store_at::StoreAt;
 
 /// Run a server: keeps the hours, hands out the shards, answers the API.
 #[derive(Debug, Args)]
 pub struct Server {
+    /// Its configuration, YAML. Options and the environment go before it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_SERVER_CONFIG",
+        hide_env_values = true
+    )]
+    config: Option<PathBuf>,
     #[command(flatten)]
     pub node: NodeArgs,
     /// Its certificate and those that vouch for it, PEM: the API and workers' sessions are then TLS
@@ -55,63 +61,96 @@ pub struct NodeArgs {
     /// Where jobs, runs and history are: postgres://USER@HOST/DATABASE [default: SQLite in --data].
     #[arg(long, value_name = "URL", env = "SICHEN_STORE", hide_env_values = true)]
     pub store: Option<StoreAt>,
-    /// Where it listens; port 0 takes a free one.
+    /// Where it listens; port 0 takes a free one [default: 127.0.0.1:7070].
     #[arg(
         long,
         value_name = "ADDRESS",
         env = "SICHEN_LISTEN",
-        hide_env_values = true,
-        default_value = "127.0.0.1:7070"
+        hide_env_values = true
     )]
-    pub listen: SocketAddr,
+    pub listen: Option<SocketAddr>,
     /// Listen on an address that other machines reach, without encryption: put TLS in front.
     #[arg(long)]
     pub allow_plaintext: bool,
-    /// How long a worker's session lives without a beat.
-    #[arg(long, value_name = "LENGTH", default_value = "15s", value_parser = length)]
-    pub session_ttl: Duration,
-    /// How often workers beat; the session must be three beats at least.
-    #[arg(long, value_name = "LENGTH", default_value = "3s", value_parser = length)]
-    pub beat: Duration,
-    /// How long ended runs are kept.
-    #[arg(long, value_name = "LENGTH", default_value = "720h", value_parser = length)]
-    pub retention: Duration,
+    /// How long a worker's session lives without a beat [default: 15s].
+    #[arg(long, value_name = "LENGTH")]
+    pub session_ttl: Option<Length>,
+    /// How often workers beat; the session must be three beats at least [default: 3s].
+    #[arg(long, value_name = "LENGTH")]
+    pub beat: Option<Length>,
+    /// How long ended runs are kept [default: 720h].
+    #[arg(long, value_name = "LENGTH")]
+    pub retention: Option<Length>,
 }
 
 impl NodeArgs {
-    /// As the node takes it.
-    pub fn node(&self) -> Result<Node, Failure> {
-        let signed = |length: Duration| {
-            SignedDuration::try_from(length).map_err(|e| Failure::usage(e.to_string()))
-        };
-        let rhythm = Rhythm {
-            beat: signed(self.beat)?,
-            ttl: signed(self.session_ttl)?,
-        };
-        let data = self.data.clone().unwrap_or_else(data_dir::default);
-        let store = self.store.clone();
-        Ok(Node {
-            store: store.unwrap_or_else(|| StoreAt::Directory(data.clone())),
-            data,
+    /// As the beginning of a configuration.
+    pub fn config(self) -> ServerConfig {
+        ServerConfig {
+            data: self.data,
+            store: self.store,
             listen: self.listen,
-            beyond_loopback: self.allow_plaintext,
-            tls: None,
-            worker: rhythm
-                .checked()
-                .map_err(|e| Failure::usage(e.to_string()))?,
-            retention: signed(self.retention)?,
-        })
+            allow_plaintext: self.allow_plaintext.then_some(true),
+            session_ttl: self.session_ttl,
+            beat: self.beat,
+            retention: self.retention,
+            ..ServerConfig::default()
+        }
     }
+}
+
+/// What the options say, over what the file says; and the file.
+type Told = (ServerConfig, Option<(PathBuf, Map<String, Value>)>);
+
+fn told(args: Server) -> Result<Told, Failure> {
+    let options = ServerConfig {
+        tls_cert: args.tls_cert,
+        tls_key: args.tls_key,
+        ..args.node.config()
+    };
+    let Some(path) = args.config else {
+        return Ok((options, None));
+    };
+    let read = config::read::<ServerConfig>(&path)?;
+    Ok((options.over(read.config), Some((path, read.keys))))
+}
+
+/// What is in force with these options, and where it came from.
+pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
+    let (config, file) = told(args)?;
+    config.node()?;
+    let whole = serde_json::to_value(config.whole()).unwrap_or_default();
+    let whole = whole.as_object().cloned().unwrap_or_default();
+    let flags = [
+        ("data", "--data", Some("SICHEN_DATA")),
+        ("store", "--store", Some("SICHEN_STORE")),
+        ("listen", "--listen", Some("SICHEN_LISTEN")),
+        ("allow_plaintext", "--allow-plaintext", None),
+        ("tls_cert", "--tls-cert", Some("SICHEN_TLS_CERT")),
+        ("tls_key", "--tls-key", Some("SICHEN_TLS_KEY")),
+        ("session_ttl", "--session-ttl", None),
+        ("beat", "--beat", None),
+        ("retention", "--retention", None),
+    ];
+    let said = flags.map(|(key, flag, variable)| Said {
+        key,
+        flag: Some(flag),
+        variable,
+    });
+    let file = file.as_ref().map(|(path, keys)| (path.as_path(), keys));
+    let words: Vec<String> = std::env::args().collect();
+    Ok(config::settings(whole, &said, file, &words))
 }
 
 /// Carries out `sichen server`: until SIGTERM or SIGINT.
 pub async fn run(args: Server) -> Result<ExitCode, Failure> {
-    let mut node = args.node.node()?;
-    node.tls = args.tls_cert.zip(args.tls_key);
+    let until_stdin_ends = args.until_stdin_ends;
+    let (config, _) = told(args)?;
+    let node = config.node()?;
     let stop = serve::stop_signal()?;
     let server = serve::open(&node).await?;
     output::print(&format!("ready {}\n", server.url()))?;
-    if !args.until_stdin_ends {
+    if !until_stdin_ends {
         server.run(stop).await?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use sichen_sdk::DataSource;
 use sichen_server::auth;
 use sichen_worker::Config;
 
 use super::run::length;
+use crate::config::{self, Said, Setting};
 use crate::data_dir;
 use crate::failure::{Exit, Failure};
 
@@ -82,7 +84,7 @@ pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
     let grace = args.drain_grace;
     let config = configuration(args)?;
     let grace_ms = grace.map_or(config.drain_grace_ms, millis);
-    let worker = sichen_worker::builder(config)
+    let worker = sichen_worker::builder(config, Some(postgres))
         .and_then(|builder| Ok(builder.build()?))
         .map_err(|e| failure(&e))?;
     let handle = worker.handle();
@@ -112,16 +114,58 @@ pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A data source in PostgreSQL, spoken to as a store is: the same words for encryption and
+/// passwords.
+fn postgres(url: String) -> DataSource {
+    DataSource::postgres(move || {
+        let url = url.clone();
+        async move {
+            let settings = [("application_name", "sichen-plan")];
+            sichen_store::postgres::connect(&url, &settings).await
+        }
+    })
+}
+
+/// What is in force with these options, and where it came from.
+pub fn settings(args: Worker) -> Result<Vec<Setting>, Failure> {
+    let path = args.config.clone();
+    let file = match &path {
+        Some(path) => Some((path.as_path(), config::read::<Config>(path)?.keys)),
+        None => None,
+    };
+    let config = configuration(args)?;
+    config.check().map_err(|e| failure(&e))?;
+    let whole = serde_json::to_value(&config).unwrap_or_default();
+    let whole = whole.as_object().cloned().unwrap_or_default();
+    let flags = [
+        ("servers", "--server", Some("SICHEN_SERVER")),
+        ("data_dir", "--data", None),
+        (
+            "join_token_file",
+            "--join-token-file",
+            Some("SICHEN_JOIN_TOKEN_FILE"),
+        ),
+        ("ca_file", "--ca-file", Some("SICHEN_CA_FILE")),
+        ("name", "--name", None),
+        ("pool", "--pool", None),
+        ("slots", "--slots", None),
+        ("builtin", "--builtin", None),
+        ("drain_grace_ms", "--drain-grace", None),
+    ];
+    let said = flags.map(|(key, flag, variable)| Said {
+        key,
+        flag: Some(flag),
+        variable,
+    });
+    let file = file.as_ref().map(|(path, keys)| (*path, keys));
+    let words: Vec<String> = std::env::args().collect();
+    Ok(config::settings(whole, &said, file, &words))
+}
+
 fn configuration(args: Worker) -> Result<Config, Failure> {
     let mut config = match &args.config {
         None => Config::default(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!("SC7005: {} can't be read: {error}", path.display()))
-            })?;
-            Config::from_yaml(&text)
-                .map_err(|e| Failure::usage(format!("SC7008: {}: {e}", path.display())))?
-        }
+        Some(path) => config::read::<Config>(path)?.config,
     };
     if !args.servers.is_empty() {
         config.servers = args.servers;

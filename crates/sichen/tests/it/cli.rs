@@ -294,6 +294,40 @@ fn a_handler_that_nobody_offers_is_told_at_once_and_while_one_waits() {
     assert!(c.fails("runs tpyo", 3).contains("SC5001"));
 }
 
+#[test]
+fn a_server_takes_its_configuration_from_a_file_and_options_go_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let file = dir.path().join("server.yaml");
+    let text = format!("data: {}\nlisten: 127.0.0.1:1\nbeat: 1s\n", data.display());
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let words = ["server", "--config", file, "--listen", "127.0.0.1:0"];
+    let server = start(&words);
+    let c = Client::new(&server.url, &data);
+    c.ok("get jobs");
+    assert!(data.join("sichen.db").exists());
+    let shown = c.json(&format!("config server --config {file} --session-ttl 9s"));
+    let of = |key: &str| {
+        let mut settings = shown["settings"].as_array().unwrap().iter();
+        settings.find(|s| s["key"] == key).unwrap().clone()
+    };
+    assert_eq!(of("listen")["value"], "127.0.0.1:1");
+    assert_eq!(of("listen")["origin"]["file"], file);
+    assert_eq!(of("session_ttl")["origin"]["flag"], "--session-ttl");
+    assert_eq!(of("retention")["origin"], "default");
+    let asked = c.json("config");
+    assert_eq!(
+        asked["settings"][0]["origin"]["environment"],
+        "SICHEN_SERVER"
+    );
+    std::fs::write(file, "listn: x\n").unwrap();
+    for words in ["config check", "server --config"] {
+        let said = c.fails(&format!("{words} {file}"), 2);
+        assert!(said.contains("did you mean `listen`?"), "{said}");
+    }
+}
+
 /// NAME-009.
 #[test]
 fn a_part_of_a_name_is_never_taken_for_the_job() {

@@ -11,6 +11,7 @@
 
 mod audit;
 mod cli;
+mod data_source;
 mod database;
 mod dead_letters;
 mod demo;
