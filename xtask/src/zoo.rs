@@ -79,6 +79,11 @@ const ZOO: &[Variant] = &[
         "a worker stops before its session ends",
         100,
     ),
+    variant(
+        "hellos-unordered",
+        "an overtaken Hello ends no later session",
+        2_500,
+    ),
     variant("grant-taken-again", "a lease is started once", 40),
 ];
 

@@ -4,12 +4,23 @@
 //! - A holder's own deadline lies before the instant at which the store may grant again, as long as
 //!   its clock runs at most 10 % too slow.
 //! - An expired session is never renewed.
+//! - Of one worker only a later registration takes the place of an earlier one.
 //!
 //! # Not here
 //! Which clock (the store's for expiry, the holder's boot clock for its own deadline); what happens
 //! to a shard whose lease ended ([`crate::lifecycle`]).
 
 use jiff::{SignedDuration, Timestamp};
+
+use crate::model::Appearance;
+
+/// Whether a registration was overtaken by the `newest` one of its worker: it was on its way, or in a
+/// server that stood still, while the worker had given it up. To register it would end the session
+/// that the worker lives in.
+#[must_use]
+pub fn is_outdated(asked: Appearance, newest: Option<Appearance>) -> bool {
+    newest.is_some_and(|newest| asked <= newest)
+}
 
 /// The times of a session: how often its holder beats, and how long one beat lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +50,9 @@ impl Rhythm {
         beat: SignedDuration::from_secs(3),
         ttl: SignedDuration::from_secs(15),
     };
-    /// Server nodes: beat 1 s, lease 5 s.
+    /// Server nodes: beat 1.5 s, lease 5 s.
     pub const NODE: Rhythm = Rhythm {
-        beat: SignedDuration::from_secs(1),
+        beat: SignedDuration::from_millis(1_500),
         ttl: SignedDuration::from_secs(5),
     };
 

@@ -227,6 +227,15 @@ pub struct Run {
     pub ended_at: Option<Timestamp>,
 }
 
+impl Run {
+    /// Whether the run's parallelism is less than all of it.
+    #[must_use]
+    pub fn limits_parallelism(&self) -> bool {
+        // The plan step is one more.
+        self.terms.parallelism <= self.counters.total
+    }
+}
+
 /// A shard's progress as its holder counts it. All zero or empty until reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -319,6 +328,16 @@ pub struct WorkerIdentity {
     pub incarnation: String,
 }
 
+/// The place of a registration among all of its worker's (of one uid). Who was asked later has the
+/// greater one; the order of the fields is the rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Appearance {
+    /// The process: each start has a greater number than those before it.
+    pub start: u64,
+    /// Which registration of that process, from 1.
+    pub registration: u64,
+}
+
 /// A worker session's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -328,6 +347,8 @@ pub struct Session {
     pub ver: u32,
     /// Who.
     pub worker: WorkerIdentity,
+    /// Which of its registrations made it.
+    pub appearance: Appearance,
     /// The pool it serves.
     pub pool: Name,
     /// Shards it runs at once.

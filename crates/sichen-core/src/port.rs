@@ -39,7 +39,7 @@ pub const MAX_PAGE: u32 = 1_000;
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Why a store call failed as a whole. What concerns one item is a verdict, not an error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The store can't be reached now, or gave up after its time limit.
     #[error("SC3001: the store is not available: {0}")]
@@ -217,8 +217,9 @@ pub trait Store: Send + Sync + 'static {
         runs: u32,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>>;
-    /// When the next waiting shard of the pool becomes ready, if one waits for its time.
-    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>>;
+    /// When the first waiting shard of the pool that is not ready at `after` becomes ready. To be asked
+    /// with the instant before the ready ones were listed, so that none falls between.
+    fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>>;
     /// Grants what still holds.
     fn lease_shards(
         &self,
@@ -237,8 +238,9 @@ pub trait Store: Send + Sync + 'static {
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>>;
 
     // -- workers --
-    /// Registers a worker (see [`Register`]).
-    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered>;
+    /// Registers a worker (see [`Register`]), unless it has registered since it asked: then
+    /// nothing is changed. Sessions that ended count as well ([`crate::lease::is_outdated`]).
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict>;
     /// Takes beats; a session that has expired is never renewed.
     fn renew_sessions(
         &self,

@@ -105,6 +105,16 @@ impl Timekeeper {
         }
     }
 
+    /// The time by the monotonic clock alone, not before what was told last; `None` before the first
+    /// reading. For a store that reads its clock where this keeper can't look, and judges a step by it
+    /// as [`Timekeeper::read`] would.
+    #[must_use]
+    pub fn steady(&self, elapsed: SignedDuration) -> Option<Timestamp> {
+        let anchor = self.anchor?;
+        let steady = later(anchor.at, elapsed.saturating_sub(anchor.elapsed));
+        Some(self.last.map_or(steady, |last| last.max(steady)))
+    }
+
     /// The anchor in force. A new one believes the wall clock, unless time is held.
     fn anchor(&mut self, reading: Reading, kept: &Kept) -> Anchor {
         match self.anchor {

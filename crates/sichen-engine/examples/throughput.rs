@@ -15,7 +15,7 @@ use futures::executor::block_on;
 use sichen_core::document::{Document, Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, OpId, Revision, SessionId};
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::WorkerIdentity;
+use sichen_core::model::{Appearance, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::port::{ApplyJob, CreateVerdict, Op, Store};
 use sichen_engine::context::{IdSource, RandomIds};
@@ -70,6 +70,10 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
                 uid: format!("u{w}"),
                 boot_id: "b".into(),
                 incarnation: "i".into(),
+            },
+            appearance: Appearance {
+                start: 1,
+                registration: 1,
             },
             pool: Name::new("default").unwrap(),
             slots,
@@ -149,7 +153,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
             });
             let t = Instant::now();
             let actor = format!("worker {session}");
-            engine.sessions.report(&actor, reports.collect(), now).await;
+            engine.sessions.report(&actor, reports.collect()).await;
             reporting += t.elapsed().as_secs_f64();
         }
     }

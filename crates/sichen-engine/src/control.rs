@@ -14,7 +14,9 @@
 mod attempts;
 mod explain;
 mod jobs;
+mod names;
 mod runs;
+mod start;
 
 use std::sync::Arc;
 
@@ -22,18 +24,19 @@ use sichen_core::document::Problem;
 use sichen_core::port;
 
 use crate::context::Context;
+use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
 pub use attempts::{Attempt, MAX_EVENTS};
 pub use explain::{Facts, Waiting, Why, reasons};
 pub use jobs::{Applied, Change, Turn};
-pub use runs::{StartRun, Started, Which};
+pub use start::{StartRun, Started, Which};
 
 /// How often a conflict is decided anew before the caller is told.
 const ATTEMPTS: u32 = 5;
 
 /// Why a request was not carried out.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such thing.
     #[error("SC5001: there is no {what} {name:?}")]
@@ -70,6 +73,9 @@ fn list(problems: &[Problem]) -> String {
 pub struct Control {
     context: Context,
     documents: Arc<Documents>,
+    names: Arc<names::Names>,
+    /// Gives new runs to workers at once where this node may.
+    dispatcher: Option<Arc<Dispatcher>>,
 }
 
 impl Control {
@@ -79,6 +85,22 @@ impl Control {
         Self {
             context,
             documents: Arc::default(),
+            names: Arc::default(),
+            dispatcher: None,
+        }
+    }
+
+    /// The same, on a node whose `dispatcher` may give a new run to a worker at once.
+    #[must_use]
+    pub fn beside(
+        dispatcher: Arc<Dispatcher>,
+        documents: Arc<Documents>,
+        context: Context,
+    ) -> Self {
+        Self {
+            documents,
+            dispatcher: Some(dispatcher),
+            ..Self::new(context)
         }
     }
 }

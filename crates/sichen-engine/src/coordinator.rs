@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::Rhythm;
 use sichen_core::model::{DutyKey, PARTITIONS};
@@ -20,6 +20,10 @@ use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence};
 
 use crate::context::Context;
+
+/// How often a node that owns all it wants looks whether it still does. A write under an old term is
+/// refused in any case.
+const CLAIM_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// This node's membership.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ struct State {
     held_until: Option<Timestamp>,
     owned: BTreeMap<DutyKey, Term>,
     pools: BTreeSet<Name>,
+    /// When the duties were last claimed.
+    claimed_at: Option<Timestamp>,
     draining: bool,
 }
 
@@ -57,60 +63,70 @@ impl Coordinator {
         }
     }
 
-    /// Renews the node's lease (or registers it) and takes the duties that are free; true if it was
-    /// given one that it did not have.
+    /// Renews the node's lease (or registers it) and takes the duties that are free. Answers whether it
+    /// was given one that it did not have, and the store's time as the renewal told it.
     ///
     /// # Errors
     /// As the store; the duties stay usable until the lease would have ended.
-    pub async fn run_once(&self, now: Timestamp) -> Result<bool, Error> {
+    pub async fn run_once(&self, now: Timestamp) -> Result<(bool, Option<Timestamp>), Error> {
         let _alone = self.passing.lock().await;
-        let store = &*self.context.store;
-        let node = self.lock().node;
-        let renewed = match node {
-            Some(node) => store.renew_node(node, self.rhythm.ttl).await?,
-            None => None,
-        };
-        let node = match (node, renewed) {
-            (Some(node), Some(_)) => node,
-            _ => {
-                self.forget();
-                // Pools that earlier owners served: their leases must be reaped although no
-                // worker of theirs may ever come back.
-                for duty in store.list_members().await?.1 {
-                    if let DutyKey::Pool(pool) = duty.key {
-                        self.add_pool(&pool);
-                    }
-                }
-                let op = self.context.op(format!("node {}", self.address));
-                store
-                    .register_node(op, self.address.clone(), self.rhythm.ttl)
-                    .await?
-            }
-        };
+        let (node, told) = self.renew().await?;
         // Counted from before the renewal was sent, less the margin.
         let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
         let wanted = {
             let mut state = self.lock();
             state.node = Some(node);
             state.valid_until = until;
-            if state.draining {
-                return Ok(false);
+            let wanted = wanted(&state);
+            let all = wanted.iter().all(|key| state.owned.contains_key(key));
+            let looked = state
+                .claimed_at
+                .is_some_and(|at| now.duration_since(at) < CLAIM_AGAIN);
+            if all && looked {
+                state.held_until = until;
             }
-            wanted(&state)
+            if state.draining || (all && looked) {
+                return Ok((false, told));
+            }
+            state.claimed_at = Some(now);
+            wanted
         };
         let op = self.context.op(self.actor());
+        let store = &*self.context.store;
         let owned = store.claim_duties(op, node, wanted.clone()).await?;
         let owned: BTreeMap<DutyKey, Term> = owned.into_iter().map(|f| (f.key, f.term)).collect();
         let left: Vec<&DutyKey> = wanted.iter().filter(|k| !owned.contains_key(k)).collect();
         let held = left.is_empty() || self.are_peers_duties(&left).await?;
         let mut state = self.lock();
         if state.node != Some(node) || state.draining {
-            return Ok(false);
+            return Ok((false, told));
         }
         let gained = owned.keys().any(|key| !state.owned.contains_key(key));
         state.owned = owned;
         state.held_until = until.filter(|_| held);
-        Ok(gained)
+        Ok((gained, told))
+    }
+
+    /// Renews the node's lease, or registers the node anew; the store's time if it was renewed.
+    async fn renew(&self) -> Result<(NodeId, Option<Timestamp>), Error> {
+        let store = &*self.context.store;
+        if let Some(node) = self.node()
+            && let Some(end) = store.renew_node(node, self.rhythm.ttl).await?
+        {
+            return Ok((node, end.checked_sub(self.rhythm.ttl).ok()));
+        }
+        self.forget();
+        // Pools that earlier owners served: their leases must be reaped although no worker of
+        // theirs may ever come back.
+        for duty in store.list_members().await?.1 {
+            if let DutyKey::Pool(pool) = duty.key {
+                self.add_pool(&pool);
+            }
+        }
+        let op = self.context.op(format!("node {}", self.address));
+        let address = self.address.clone();
+        let node = store.register_node(op, address, self.rhythm.ttl).await?;
+        Ok((node, None))
     }
 
     /// Whether live peers own all of these. A node that was reached at this very address is this
@@ -141,6 +157,12 @@ impl Coordinator {
             key: key.clone(),
             term: *term,
         })
+    }
+
+    /// Whether this node took `key` and has not lost it as far as it knows.
+    #[must_use]
+    pub fn owns(&self, key: &DutyKey) -> bool {
+        self.lock().owned.contains_key(key)
     }
 
     /// The fences of all trigger partitions that this node owns at `now`.

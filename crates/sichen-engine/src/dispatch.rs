@@ -8,24 +8,33 @@
 //! The plan (`sichen_core::dispatch`), taking leases back ([`crate::reap`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::dispatch::{Candidate, Ready, ReadyRun, plan};
+use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun, plan};
 use sichen_core::document::Document;
-use sichen_core::ids::{RunId, SessionId};
+use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
+use sichen_core::layout::Descriptor;
 use sichen_core::lease::has_expired;
+use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::run::Counters;
 use sichen_core::model::{DutyKey, Run};
-use sichen_core::name::Name;
-use sichen_core::port::{Error, Fence, Grant, GrantVerdict, Granted, MAX_BATCH, ReadyHead};
+use sichen_core::name::{JobName, Name};
+use sichen_core::port::{
+    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, MAX_BATCH, NewRun, ReadyHead,
+};
 
 use crate::blocked::Blocked;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
 use crate::documents::Documents;
+use crate::driver::Wake;
+use crate::room::{Room, Waiting};
 use crate::work::Work;
 
+/// The longest time between two looks at the tables.
+const SWEEP: SignedDuration = SignedDuration::from_secs(10);
 /// Runs looked at in one page.
 const RUNS_PER_PAGE: u32 = 200;
 /// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
@@ -40,6 +49,11 @@ pub struct Dispatcher {
     coordinator: Arc<Coordinator>,
     documents: Arc<Documents>,
     courier: Arc<dyn Courier>,
+    /// Room as far as the last pass knows, for runs that are written now.
+    room: Room,
+    wake: Arc<Wake>,
+    /// When the tables are to be read next.
+    next_look: Mutex<Option<Timestamp>>,
     /// Sessions whose worker can't take work just now, as its last beat said. A hint: such a
     /// worker rejects what it is granted, and the shard comes back unharmed.
     unable: Mutex<BTreeSet<SessionId>>,
@@ -74,12 +88,16 @@ impl Dispatcher {
         coordinator: Arc<Coordinator>,
         documents: Arc<Documents>,
         courier: Arc<dyn Courier>,
+        wake: Arc<Wake>,
     ) -> Self {
         Self {
             context,
             coordinator,
             documents,
             courier,
+            room: Room::default(),
+            wake,
+            next_look: Mutex::default(),
             unable: Mutex::default(),
             blocked: Blocked::default(),
         }
@@ -87,12 +105,45 @@ impl Dispatcher {
 
     /// Says whether the worker of `session` can take work.
     pub fn set_able(&self, session: SessionId, able: bool) {
-        let mut unable = self.unable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unable = self.unable();
         if able {
             unable.remove(&session);
         } else {
             unable.insert(session);
+            self.room.close(session);
         }
+    }
+
+    /// `n` attempts of `session` have ended.
+    pub fn freed(&self, session: SessionId, n: usize) {
+        self.room.freed(session, n);
+    }
+
+    /// Whether the last look and what was granted since say that `session` holds nothing.
+    #[must_use]
+    pub fn holds_nothing(&self, session: SessionId) -> bool {
+        // Only who grants for the pool knows of every grant.
+        let owned = |pool: &Name| self.coordinator.owns(&DutyKey::Pool(pool.clone()));
+        self.room
+            .holds_nothing(session)
+            .is_some_and(|pool| owned(&pool))
+    }
+
+    /// Whether the end of a run may let another one go: any that waits for its turn or its time was
+    /// seen by the last look.
+    #[must_use]
+    pub fn something_comes_later(&self) -> bool {
+        self.room.something_comes_later()
+    }
+
+    /// Whether shards may be waiting that a free slot could take.
+    #[must_use]
+    pub fn something_waits(&self) -> bool {
+        self.room.something_waits()
+    }
+
+    fn unable(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
+        self.unable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One pass over all pools.
@@ -103,13 +154,145 @@ impl Dispatcher {
         let mut pass = Pass::default();
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
+                self.room.forget(&pool);
                 continue;
             };
             self.dispatch_pool(&pool, fence, now, &mut pass).await?;
-            let next = self.context.store.next_ready_at(pool).await?;
+            let next = self.context.store.next_ready_at(pool.clone(), now).await?;
+            self.room.comes_later(&pool, next.is_some());
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
         }
+        let sweep = now.checked_add(SWEEP).ok();
+        *self.lock_next() = pass.next_ready.into_iter().chain(sweep).min();
         Ok(pass)
+    }
+
+    /// When the tables are to be read next, whatever happens.
+    #[must_use]
+    pub fn next_look(&self) -> Option<Timestamp> {
+        *self.lock_next()
+    }
+
+    /// Whether that time has come.
+    #[must_use]
+    pub fn look_is_due(&self, now: Timestamp) -> bool {
+        self.next_look().is_none_or(|at| at <= now)
+    }
+
+    fn lock_next(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        self.next_look
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fills free slots with what is known to wait, without reading tables. What is not known is
+    /// left to [`Dispatcher::run_once`].
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn hand_out(&self, now: Timestamp) -> Result<Pass, Error> {
+        let mut pass = Pass::default();
+        for pool in self.coordinator.pools() {
+            let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
+                self.room.forget(&pool);
+                continue;
+            };
+            loop {
+                let (candidates, ready) = self.room.snapshot(&pool, MAX_BATCH);
+                let placements = plan(&ready, &candidates, MAX_BATCH);
+                if placements.is_empty() {
+                    break;
+                }
+                let keys: Vec<ShardKey> = placements.iter().map(|p| p.key).collect();
+                let known = self.room.remove(&pool, &keys);
+                let grants = self.grant(&pool, &fence, now, placements, &known, &mut pass);
+                if let Err(error) = grants.await {
+                    self.room.incomplete(&pool);
+                    return Err(error);
+                }
+            }
+            if self.room.must_look(&pool) {
+                pass.next_ready = Some(now);
+            }
+        }
+        Ok(pass)
+    }
+
+    /// Grants what still holds, and hands it over.
+    async fn grant(
+        &self,
+        pool: &Name,
+        fence: &Fence,
+        now: Timestamp,
+        placements: Vec<Placement>,
+        known: &BTreeMap<RunId, (Arc<Run>, Arc<Document>)>,
+        pass: &mut Pass,
+    ) -> Result<usize, Error> {
+        let grants = placements.iter().filter_map(|p| {
+            let (_, document) = known.get(&p.key.run)?;
+            let mut timeouts = document.timeouts();
+            if p.key.no.is_plan() {
+                // A query gives no signs while it runs.
+                timeouts.stall = None;
+            }
+            Some(Grant {
+                key: p.key,
+                token: p.token,
+                session: p.session,
+                timeouts,
+            })
+        });
+        let grants: Vec<Grant> = grants.collect();
+        if grants.is_empty() {
+            return Ok(0);
+        }
+        let store = &*self.context.store;
+        let lease = |grants| {
+            let op = self.context.op(self.coordinator.actor());
+            store.lease_shards(op, fence.clone(), grants)
+        };
+        let run = |grant: &Grant| grant.key.run;
+        let verdicts = self.blocked.write(&grants, run, now, lease).await?;
+        let mut granted = 0;
+        // A first grant may have set the run's deadline, which is then read anew.
+        let mut limited = Vec::new();
+        for (grant, verdict) in grants.iter().zip(verdicts) {
+            let given = match verdict {
+                Some(GrantVerdict::Granted(given)) => *given,
+                None => {
+                    // Another program holds the run's row: a look comes back to it.
+                    let next = self.blocked.next(now);
+                    pass.next_ready = pass.next_ready.into_iter().chain(next).min();
+                    self.room.incomplete(pool);
+                    continue;
+                }
+                Some(GrantVerdict::Refused(reason)) => {
+                    tracing::debug!(shard = %grant.key, ?reason, "grant refused");
+                    pass.refused += 1;
+                    if reason != GrantRefused::NotReady {
+                        // It still waits; who may have it is to be looked at anew.
+                        self.room.incomplete(pool);
+                        self.room.close(grant.session);
+                    }
+                    continue;
+                }
+            };
+            granted += 1;
+            self.room.given(pool, grant.session);
+            if grant.timeouts.active.is_some() {
+                pass.limits_run = true;
+                limited.push((grant.session, given));
+                continue;
+            }
+            let Some((run, document)) = known.get(&grant.key.run) else {
+                continue;
+            };
+            let work = self.work(given, run.clone(), document.clone(), None);
+            self.deliver(grant.session, work.await?);
+        }
+        pass.granted += granted;
+        self.hand_over(limited).await?;
+        Ok(granted)
     }
 
     async fn dispatch_pool(
@@ -119,96 +302,88 @@ impl Dispatcher {
         now: Timestamp,
         pass: &mut Pass,
     ) -> Result<(), Error> {
+        let candidates = self.candidates(pool, now).await?;
+        let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
+        if free == 0 {
+            self.room.sessions(pool, candidates);
+            return Ok(());
+        }
+        self.room.begin(pool);
+        let (heads, all) = self.ready_heads(pool, free).await?;
+        let mut runs = Vec::with_capacity(heads.len());
+        let mut known = BTreeMap::new();
+        for head in &heads {
+            let store = &*self.context.store;
+            let run = &head.run;
+            if self.blocked.is_paused(run.id, now) {
+                let next = self.blocked.next(now);
+                pass.next_ready = pass.next_ready.into_iter().chain(next).min();
+                continue;
+            }
+            if let Some(document) = self.documents.find(store, run.job, run.revision).await? {
+                runs.push(ready_run(head, &document));
+                known.insert(run.id, (run.clone(), document));
+            }
+        }
+        let placements = plan(&runs, &candidates, MAX_BATCH);
+        let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
+        let proposed = placements.len();
+        self.room.sessions(pool, candidates);
+        let granted = self
+            .grant(pool, &fence, now, placements, &known, pass)
+            .await?;
+        if proposed == MAX_BATCH {
+            // There may be more for the same slots than one batch holds.
+            pass.next_ready = Some(now);
+        }
+        // What is limited by more than slots is read anew each time.
+        let limited = |run: &Run| run.limits_parallelism();
+        let left = |head: &&ReadyHead| head.shards.iter().any(|(key, _)| !placed.contains(key));
+        let complete = all
+            && granted == proposed
+            && known.len() == heads.len()
+            && !heads.iter().filter(left).any(|head| limited(&head.run));
+        // Where all were taken up, one stands for each.
+        let waiting = heads.iter().zip(&runs).filter(|(head, _)| left(head));
+        let waiting = waiting.filter_map(|(head, ready)| {
+            let (run, document) = known.get(&ready.run)?.clone();
+            let shards = head.shards.iter().copied();
+            Some(Waiting {
+                run,
+                document,
+                handler: ready.handler.clone(),
+                shards: shards.filter(|(key, _)| !placed.contains(key)).collect(),
+            })
+        });
+        let waiting = if complete {
+            waiting.collect()
+        } else {
+            Vec::new()
+        };
+        self.room.keep(pool, waiting, complete);
+        Ok(())
+    }
+
+    /// The pool's sessions that work may be given to, full ones too.
+    async fn candidates(&self, pool: &Name, now: Timestamp) -> Result<Vec<Candidate>, Error> {
         let store = &*self.context.store;
         let sessions = store.list_sessions(Some(pool.clone())).await?;
-        let unable = self
-            .unable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let candidates: Vec<Candidate> = sessions
+        let unable = self.unable().clone();
+        let able = sessions
             .into_iter()
             .filter(|(s, _)| !unable.contains(&s.id))
-            .filter(|(s, held)| !s.draining && !has_expired(s.expires_at, now) && *held < s.slots)
+            .filter(|(s, held)| !s.draining && !has_expired(s.expires_at, now) && *held <= s.slots)
             .map(|(s, held)| Candidate {
                 session: s.id,
                 handlers: s.handlers,
                 slots: s.slots,
                 held,
-            })
-            .collect();
-        let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
-        if free == 0 {
-            return Ok(());
-        }
-        let heads = self.ready_heads(pool, free).await?;
-        let mut runs = Vec::with_capacity(heads.len());
-        for head in &heads {
-            if self.blocked.is_paused(head.run, now) {
-                pass.next_ready = pass
-                    .next_ready
-                    .into_iter()
-                    .chain(self.blocked.next(now))
-                    .min();
-                continue;
-            }
-            if let Some(document) = self.documents.find(store, head.job, head.revision).await? {
-                runs.push(ready_run(head, &document));
-            }
-        }
-        let placements = plan(&runs, &candidates, MAX_BATCH);
-        if placements.is_empty() {
-            return Ok(());
-        }
-        let heads: BTreeMap<RunId, ReadyHead> = heads.into_iter().map(|h| (h.run, h)).collect();
-        let mut grants = Vec::with_capacity(placements.len());
-        for p in placements {
-            let Some(head) = heads.get(&p.key.run) else {
-                continue;
-            };
-            let document = self.documents.get(store, head.job, head.revision).await?;
-            let mut timeouts = document.timeouts();
-            if p.key.no.is_plan() {
-                // A query gives no signs while it runs.
-                timeouts.stall = None;
-            }
-            pass.limits_run |= timeouts.active.is_some();
-            grants.push(Grant {
-                key: p.key,
-                token: p.token,
-                session: p.session,
-                timeouts,
             });
-        }
-        let lease = |grants| {
-            let op = self.context.op(self.coordinator.actor());
-            store.lease_shards(op, fence.clone(), grants)
-        };
-        let run = |grant: &Grant| grant.key.run;
-        let verdicts = self.blocked.write(&grants, run, now, lease).await?;
-        let mut granted: Vec<(SessionId, Granted)> = Vec::new();
-        for (grant, verdict) in grants.iter().zip(verdicts) {
-            match verdict {
-                Some(GrantVerdict::Granted(g)) => granted.push((grant.session, *g)),
-                Some(GrantVerdict::Refused(reason)) => {
-                    tracing::debug!(shard = %grant.key, ?reason, "grant refused");
-                    pass.refused += 1;
-                }
-                None => {
-                    let next = self.blocked.next(now);
-                    pass.next_ready = pass.next_ready.into_iter().chain(next).min();
-                }
-            }
-        }
-        pass.granted += granted.len();
-        if grants.len() == MAX_BATCH {
-            // There may be more for the same slots than one batch holds.
-            pass.next_ready = Some(now);
-        }
-        self.hand_over(granted).await
+        Ok(able.collect())
     }
 
-    async fn ready_heads(&self, pool: &Name, free: u32) -> Result<Vec<ReadyHead>, Error> {
+    /// Ready shards of the pool by run, and whether these are all of them.
+    async fn ready_heads(&self, pool: &Name, free: u32) -> Result<(Vec<ReadyHead>, bool), Error> {
         let per_run = free.min(u32::try_from(MAX_BATCH).unwrap_or(u32::MAX));
         let mut heads: Vec<ReadyHead> = Vec::new();
         let mut after = None;
@@ -219,76 +394,197 @@ impl Dispatcher {
                 .list_ready(pool.clone(), after, RUNS_PER_PAGE, per_run)
                 .await?;
             let full = page.len() == RUNS_PER_PAGE as usize;
-            after = page.last().map(|head| head.run);
+            after = page.last().map(|head| head.run.id);
             heads.extend(page);
             if !full {
-                break;
+                let cut = heads.iter().any(|h| h.shards.len() >= per_run as usize);
+                return Ok((heads, !cut));
             }
         }
-        Ok(heads)
+        Ok((heads, false))
     }
 
-    /// Tells workers what they were granted, in the order of their grant numbers.
+    /// Tells workers again what they were granted, in the order of their grant numbers.
     ///
     /// # Errors
     /// As the store.
     pub async fn hand_over(&self, granted: Vec<(SessionId, Granted)>) -> Result<(), Error> {
-        for (session, work) in self.works(granted).await? {
-            let key = work.shard.key;
-            if !self
-                .courier
-                .deliver(session, ToWorker::Grant(Box::new(work)))
-            {
-                tracing::debug!(%session, shard = %key, "no stream for a grant; its beat will find it");
+        if granted.is_empty() {
+            return Ok(());
+        }
+        let store = &*self.context.store;
+        let now = store.now().await?;
+        let keys = granted.iter().map(|(_, g)| g.shard.key).collect();
+        let facts = store.get_shards(keys).await?.into_iter();
+        let runs: BTreeMap<RunId, Arc<Run>> = facts.map(|f| (f.run.id, Arc::new(f.run))).collect();
+        for (session, granted) in granted {
+            let Some(run) = runs.get(&granted.shard.key.run) else {
+                continue;
+            };
+            let found = self.documents.find(store, run.job, run.revision).await?;
+            if let Some(document) = found {
+                let work = self.work(granted, run.clone(), document, Some(now)).await?;
+                self.deliver(session, work);
             }
         }
         Ok(())
     }
 
-    /// Completes grants with what their runs and documents say.
-    async fn works(
+    fn deliver(&self, session: SessionId, work: Work) {
+        let key = work.shard.key;
+        let message = ToWorker::Grant(Box::new(work));
+        if !self.courier.deliver(session, message) {
+            tracing::debug!(%session, shard = %key, "no stream for a grant; its beat will find it");
+        }
+    }
+
+    /// Completes a grant with what its run and document say. `now` if the grant is not fresh.
+    async fn work(
         &self,
-        granted: Vec<(SessionId, Granted)>,
-    ) -> Result<Vec<(SessionId, Work)>, Error> {
-        let store = &*self.context.store;
-        let now = store.now().await?;
-        let mut runs: BTreeMap<RunId, Arc<Run>> = BTreeMap::new();
-        let mut works = Vec::with_capacity(granted.len());
-        for (session, granted) in granted {
-            let id = granted.shard.key.run;
-            let run = if let Some(run) = runs.get(&id) {
-                run.clone()
-            } else {
-                let facts = store.get_shards(vec![granted.shard.key]).await?;
-                let Some(facts) = facts.into_iter().next() else {
-                    continue;
-                };
-                runs.entry(id).or_insert(Arc::new(facts.run)).clone()
-            };
-            let Some(document) = self.documents.find(store, run.job, run.revision).await? else {
+        granted: Granted,
+        run: Arc<Run>,
+        document: Arc<Document>,
+        now: Option<Timestamp>,
+    ) -> Result<Work, Error> {
+        let unknown_outcomes = unknown_outcomes(&*self.context.store, &granted).await?;
+        let Granted { shard, grant_seq } = granted;
+        // The store counts from the grant; the worker counts from what it is told here.
+        let now = now.or(shard.started_at);
+        let least = SignedDuration::from_millis(1);
+        let left = |at: Timestamp| now.map(|now| at.duration_since(now).max(least));
+        let attempt_timeout = shard.attempt_until.and_then(left);
+        let run_timeout = run.terms.deadline.and_then(left);
+        Ok(Work {
+            shard,
+            grant_seq,
+            run,
+            document,
+            attempt_timeout,
+            run_timeout,
+            unknown_outcomes,
+        })
+    }
+
+    /// Chooses a worker for each of `runs` that can be given away in the transaction that writes
+    /// it; the fences under which that may be done.
+    pub fn reserve<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a mut NewRun>,
+        now: Timestamp,
+    ) -> Vec<Fence> {
+        let mut fences: BTreeMap<Name, Option<Fence>> = BTreeMap::new();
+        for run in runs {
+            let [only] = run.shards.as_slice() else {
                 continue;
             };
-            let unknown_outcomes = unknown_outcomes(store, &granted).await?;
-            let Granted { shard, grant_seq } = granted;
-            // The store counts from the grant; the worker counts from what it is told here.
-            let least = SignedDuration::from_millis(1);
-            let left = |at: Timestamp| at.duration_since(now).max(least);
-            let attempt_timeout = shard.attempt_until.map(left);
-            let run_timeout = run.terms.deadline.map(left);
-            works.push((
-                session,
-                Work {
-                    shard,
-                    grant_seq,
-                    run,
-                    document,
-                    attempt_timeout,
-                    run_timeout,
-                    unknown_outcomes,
-                },
-            ));
+            let plan = matches!(only, Descriptor::Plan { .. });
+            if plan || run.ready_at > now || run.waits.is_some() {
+                continue;
+            }
+            let pool = &run.terms.pool;
+            let fence = fences
+                .entry(pool.clone())
+                .or_insert_with(|| self.coordinator.fence(&DutyKey::Pool(pool.clone()), now));
+            if fence.is_some() {
+                run.born_leased = self.room.take(pool, &run.terms.handler);
+            }
         }
-        Ok(works)
+        fences.into_values().flatten().collect()
+    }
+
+    /// Runs were written: those born leased are handed over, the others wait for a slot.
+    pub async fn written(
+        &self,
+        runs: Vec<(JobName, NewRun, RunId, Option<Granted>)>,
+        now: Timestamp,
+    ) {
+        let (mut waits, mut unknown) = (false, false);
+        for (job, new, id, granted) in runs {
+            let store = &*self.context.store;
+            let born = new.born_leased;
+            if born.is_some() && granted.is_none() {
+                // The room was not as it seemed.
+                self.room.incomplete(&new.terms.pool);
+            }
+            let (uid, revision) = (new.job, new.revision);
+            // Kept since the run was made.
+            let document = self.documents.find(store, uid, revision).await;
+            let Ok(Some(document)) = document else {
+                self.room.incomplete(&new.terms.pool);
+                unknown = true;
+                continue;
+            };
+            if let (Some(granted), Some(session)) = (granted, born) {
+                let run = Arc::new(run_row(job, &new, id, granted.shard.started_at));
+                // If not, the worker's beat finds the grant.
+                if let Ok(work) = self.work(granted, run, document, None).await {
+                    self.deliver(session, work);
+                }
+                continue;
+            }
+            let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
+            let run = run_row(job, &new, id, None);
+            let later = new.ready_at > now || new.waits.is_some();
+            if plan || later || run.limits_parallelism() {
+                // One that replaces others may have been let go at once.
+                unknown |= !new.shards.is_empty();
+                self.room.incomplete(&new.terms.pool);
+                continue;
+            }
+            let numbers = 0..i32::try_from(new.shards.len()).unwrap_or(i32::MAX);
+            waits |= !new.shards.is_empty();
+            self.room.add(Waiting {
+                handler: run.terms.handler.clone(),
+                run: Arc::new(run),
+                document,
+                shards: numbers
+                    .map(|no| (ShardKey::new(id, no), Token(0)))
+                    .collect(),
+            });
+        }
+        if unknown {
+            self.wake.dispatch();
+        } else if waits {
+            self.wake.hand_out();
+        }
+    }
+}
+
+/// The row of a run that was just written, as far as a worker is told of it.
+fn run_row(job_name: JobName, new: &NewRun, id: RunId, at: Option<Timestamp>) -> Run {
+    let mut terms = new.terms.clone();
+    if let Some(at) = at {
+        terms.deadline = new.timeouts.deadline(terms.deadline, at);
+    }
+    let total = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
+    let counters = Counters {
+        total,
+        open: total,
+        ..Counters::default()
+    };
+    Run {
+        id,
+        job: new.job,
+        job_name,
+        occasion: new.occasion.clone(),
+        revision: new.revision,
+        period: new.period,
+        nominal: new.nominal.clone(),
+        terms,
+        waits: new.waits,
+        ready_at: Some(new.ready_at),
+        dead_by: None,
+        state: RunState::Running,
+        round: 1,
+        ver: 1,
+        counters,
+        stop: None,
+        stop_detail: String::new(),
+        reason: String::new(),
+        digest: new.digest.clone(),
+        created_at: at.unwrap_or(Timestamp::UNIX_EPOCH),
+        started_at: at,
+        ended_at: None,
     }
 }
 
@@ -340,11 +636,11 @@ fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
     let plans = head.shards.first().is_some_and(|(key, _)| key.no.is_plan());
     let source = document.data_source().filter(|_| plans);
     ReadyRun {
-        run: head.run,
-        priority: head.terms.priority,
+        run: head.run.id,
+        priority: head.run.terms.priority,
         // A plan step runs where its data source is.
-        handler: source.map_or_else(|| head.terms.handler.clone(), data_source_handler),
-        room: head.terms.parallelism.saturating_sub(head.running),
+        handler: source.map_or_else(|| head.run.terms.handler.clone(), data_source_handler),
+        room: head.run.terms.parallelism.saturating_sub(head.running),
         head: head
             .shards
             .iter()

@@ -20,11 +20,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::{Context, IdSource};
+use crate::control::Control;
 use crate::coordinator::Coordinator;
 use crate::courier::Courier;
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
+use crate::intake::Intake;
 use crate::janitor::Janitor;
+use crate::pulse::Pulse;
 use crate::reap::Reaper;
 use crate::sessions::Sessions;
 use crate::trigger::Trigger;
@@ -72,23 +75,45 @@ pub struct Engine {
     pub janitor: Janitor,
     /// Workers.
     pub sessions: Sessions,
+    /// What people and programs ask for.
+    pub control: Control,
+    /// Their new runs, gathered.
+    pub intake: Intake,
     /// Hints that shorten a wait; nothing depends on them.
-    pub wake: Wake,
+    pub wake: Arc<Wake>,
+    /// The store's time, for pacing.
+    pulse: Pulse,
     settings: Settings,
 }
 
 /// Hints to the loops.
 #[derive(Debug, Default)]
 pub struct Wake {
+    /// Whether the dispatcher has only to give out what it knows.
+    hand_out: AtomicBool,
+    look: AtomicBool,
     dispatch: Notify,
     trigger: Notify,
     reap: Notify,
 }
 
 impl Wake {
-    /// Something may be grantable: a run was written, a slot came free, a worker came.
+    /// Something may be grantable that is not known in memory: a worker came, a shard failed.
     pub fn dispatch(&self) {
+        self.look.store(true, Ordering::SeqCst);
         self.dispatch.notify_one();
+    }
+
+    /// Something is grantable that is known in memory: a run was written, a slot came free.
+    pub fn hand_out(&self) {
+        self.hand_out.store(true, Ordering::SeqCst);
+        self.dispatch.notify_one();
+    }
+
+    /// Whether the tables need not be read: nothing asked for it, and it is not its time.
+    fn only_hand_out(&self) -> bool {
+        let look = self.look.swap(false, Ordering::SeqCst);
+        self.hand_out.swap(false, Ordering::SeqCst) && !look
     }
 
     /// A job was created or changed.
@@ -115,13 +140,20 @@ impl Engine {
         let address = settings.address.clone();
         let coordinator = Arc::new(Coordinator::new(context.clone(), address, settings.node));
         let documents = Arc::new(Documents::default());
+        let wake = Arc::new(Wake::default());
         let dispatcher = Arc::new(Dispatcher::new(
             context.clone(),
             coordinator.clone(),
             documents.clone(),
             courier.clone(),
+            wake.clone(),
         ));
-        let trigger = Trigger::new(context.clone(), coordinator.clone(), documents.clone());
+        let trigger = Trigger::new(
+            context.clone(),
+            coordinator.clone(),
+            documents.clone(),
+            dispatcher.clone(),
+        );
         let reaper = Reaper::new(
             context.clone(),
             coordinator.clone(),
@@ -132,12 +164,12 @@ impl Engine {
         let sessions = Sessions::new(
             context.clone(),
             coordinator.clone(),
-            documents,
+            documents.clone(),
             dispatcher.clone(),
             courier,
             settings.worker,
         );
-        let wake = Wake::default();
+        let control = Control::beside(dispatcher.clone(), documents, context.clone());
         Self {
             context,
             coordinator,
@@ -146,7 +178,10 @@ impl Engine {
             reaper,
             janitor,
             sessions,
+            intake: Intake::new(control.clone()),
+            control,
             wake,
+            pulse: Pulse::default(),
             settings,
         }
     }
@@ -165,7 +200,11 @@ impl Engine {
         running.spawn("coordinate", outage.clone(), beat, None, move |now| {
             let e = e.clone();
             async move {
-                if e.coordinator.run_once(now).await? {
+                let (gained, told) = e.coordinator.run_once(now).await?;
+                if let Some(now) = told {
+                    e.pulse.told(now);
+                }
+                if gained {
                     e.wake.trigger();
                     e.wake.dispatch();
                 }
@@ -183,9 +222,6 @@ impl Engine {
                 let e = e.clone();
                 async move {
                     let pass = e.trigger.run_once(now).await?;
-                    if pass.runs > 0 {
-                        e.wake.dispatch();
-                    }
                     for run in pass.stopped {
                         e.sessions.tell_stopped(run).await?;
                     }
@@ -203,29 +239,35 @@ impl Engine {
             move |now| {
                 let e = e.clone();
                 async move {
+                    // A look asks for the next one itself, so that hints don't put it off.
+                    if e.wake.only_hand_out() && !e.dispatcher.look_is_due(now) {
+                        let pass = e.dispatcher.hand_out(now).await?;
+                        if pass.next_ready.is_none() {
+                            return Ok(e.dispatcher.next_look());
+                        }
+                    }
                     let pass = e.dispatcher.run_once(now).await?;
                     if pass.limits_run {
                         e.wake.trigger();
                     }
                     // A refused grant means that the snapshot was old: look again at once.
-                    Ok(if pass.refused > 0 {
-                        Some(now)
-                    } else {
-                        pass.next_ready
-                    })
+                    if pass.refused > 0 {
+                        e.wake.dispatch();
+                    }
+                    Ok(e.dispatcher.next_look())
                 }
             },
         );
         let e = self.clone();
         let hint: Hint = |e| &e.wake.reap;
-        let pace = std_duration(self.settings.worker.beat).min(Duration::from_secs(1));
-        running.spawn("reap", outage.clone(), pace, Some(hint), move |now| {
+        let sweep = Duration::from_secs(10);
+        running.spawn("reap", outage.clone(), sweep, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 if e.reaper.run_once(now).await? > 0 {
                     e.wake.dispatch();
                 }
-                Ok(None)
+                Ok(e.reaper.next_look(now))
             }
         });
         let e = self;
@@ -334,11 +376,11 @@ async fn one_step<F>(
 where
     F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
 {
-    let store = &engine.context.store;
-    let now = store.now().await?;
+    let store = &*engine.context.store;
+    let now = engine.pulse.now(store).await?;
     let next = step(now).await?;
     let Some(next) = next else { return Ok(None) };
-    let now = store.now().await?;
+    let now = engine.pulse.now(store).await?;
     let wait = next.duration_since(now).max(SignedDuration::ZERO);
     // A step that wants to go on at once still lets others have their turn.
     Ok(Some(std_duration(wait).max(Duration::from_millis(1))))

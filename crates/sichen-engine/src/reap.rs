@@ -10,7 +10,7 @@
 //! What follows for the shard (`sichen_core::lifecycle`); leases of a worker that comes back with
 //! its old trees dead (its registration ends the old session, this duty takes the shards).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::RunId;
@@ -31,6 +31,9 @@ use crate::sessions::note_rule;
 /// worker enforces the timeout first.
 pub const TIMEOUT_GRACE: SignedDuration = SignedDuration::from_secs(15);
 
+/// How often is looked while shards are held.
+const PACE: SignedDuration = SignedDuration::from_secs(1);
+
 /// Ends attempts whose holder is gone.
 #[derive(Debug)]
 pub struct Reaper {
@@ -42,6 +45,17 @@ pub struct Reaper {
     hold_until: Mutex<Option<Timestamp>>,
     /// Runs whose rows another program holds.
     blocked: Blocked<RunId>,
+    /// What the last pass saw.
+    seen: Mutex<Seen>,
+}
+
+/// What decides when to look again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Whether any session held a shard.
+    held: bool,
+    /// When the first session expires unless it is renewed.
+    expiry: Option<Timestamp>,
 }
 
 impl Reaper {
@@ -60,6 +74,7 @@ impl Reaper {
             rhythm,
             hold_until: Mutex::default(),
             blocked: Blocked::default(),
+            seen: Mutex::default(),
         }
     }
 
@@ -70,6 +85,23 @@ impl Reaper {
             .hold_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    /// When to look again: soon while anything is held, else when a session may have expired.
+    #[must_use]
+    pub fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
+        let seen = *self.seen();
+        let soon = now.checked_add(PACE).ok();
+        let expiry = seen.expiry.into_iter().chain(soon).max();
+        if seen.held {
+            soon
+        } else {
+            seen.expiry.and(expiry)
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One pass over all pools; returns how many attempts it ended.
@@ -83,6 +115,7 @@ impl Reaper {
             .unwrap_or_else(PoisonError::into_inner);
         let holding = held.is_some_and(|until| now < until);
         let mut reaped = 0;
+        *self.seen() = Seen::default();
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
                 continue;
@@ -98,6 +131,11 @@ impl Reaper {
     /// Ends the sessions whose time is over, so that they are seen as ended and not as live.
     async fn end_expired(&self, pool: &Name, fence: &Fence, now: Timestamp) -> Result<(), Error> {
         let sessions = self.context.store.list_sessions(Some(pool.clone())).await?;
+        for (session, held) in &sessions {
+            let mut seen = self.seen();
+            seen.held |= *held > 0;
+            seen.expiry = seen.expiry.into_iter().chain([session.expires_at]).min();
+        }
         for (session, _) in sessions
             .into_iter()
             .filter(|(s, _)| has_expired(s.expires_at, now))

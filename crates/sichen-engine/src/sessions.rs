@@ -23,10 +23,11 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{DutyKey, Failure};
+use sichen_core::model::{Appearance, DutyKey, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RenewVerdict, SaveCheckpoint,
+    CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RegisterVerdict, RenewVerdict,
+    SaveCheckpoint,
 };
 
 use crate::context::Context;
@@ -96,30 +97,42 @@ impl Sessions {
         }
         match hello.resume {
             Some(session) => self.resume(session, &hello).await,
-            None => self.register(hello, now).await,
+            None => self.register(hello).await,
         }
     }
 
-    async fn register(&self, hello: Hello, now: Timestamp) -> Result<HelloAnswer, Error> {
+    async fn register(&self, hello: Hello) -> Result<HelloAnswer, Error> {
         let store = &*self.context.store;
         let actor = format!("worker {}", hello.worker.name);
         // Finished results first, under their old tokens: registering ends those leases.
-        let mut journal = self.report(&actor, hello.journal, now).await;
+        let mut journal = self.report(&actor, hello.journal).await;
         if journal.contains(&ReportVerdict::RetryLater) {
             let why = "the results in the worker's journal could not be stored now";
             return Err(Error::Unavailable(why.to_owned()));
         }
         let register = Register {
             worker: hello.worker.clone(),
+            appearance: hello.appearance,
             pool: hello.pool,
             slots: hello.slots,
             handlers: hello.handlers,
             ttl: self.rhythm.ttl,
             old_trees_dead: true,
         };
-        let registered = store
+        let verdict = store
             .register_session(self.context.op(actor.clone()), register)
             .await?;
+        let registered = match verdict {
+            RegisterVerdict::Registered(registered) => registered,
+            RegisterVerdict::Outdated { newest } => {
+                tracing::info!(worker = %hello.worker.name, asked = ?hello.appearance, ?newest, "a Hello was overtaken and registers nothing");
+                return Ok(if newest.start > hello.appearance.start {
+                    HelloAnswer::Superseded
+                } else {
+                    HelloAnswer::Outdated
+                });
+            }
+        };
         if hello.draining {
             store.drain_session(registered.session).await?;
         }
@@ -148,7 +161,7 @@ impl Sessions {
             progress: None,
             plan: None,
         });
-        journal.extend(self.report(&actor, lost.collect(), now).await);
+        journal.extend(self.report(&actor, lost.collect()).await);
         tracing::info!(worker = %hello.worker.name, session = %registered.session, "worker registered");
         Ok(HelloAnswer::Welcome {
             session: registered.session,
@@ -229,8 +242,16 @@ impl Sessions {
             Some(RenewVerdict::Superseded) => return Ok(BeatAnswer::Superseded),
             Some(RenewVerdict::Lost) | None => return Ok(BeatAnswer::Lost),
         }
-        let now = store.now().await?;
+        if beat.running.is_empty() && self.dispatcher.holds_nothing(beat.session) {
+            // A hint that is mended by the dispatcher's next look.
+            self.release_missing(beat.session, BTreeSet::new()).await?;
+            return Ok(BeatAnswer::Alive {
+                valid_for: self.rhythm.ttl,
+                stop: Vec::new(),
+            });
+        }
         let leases = store.list_leases(beat.session).await?;
+        let now = store.now().await?;
         let keys: Vec<ShardKey> = leases.iter().map(|shard| shard.key).collect();
         let held: BTreeMap<ShardKey, Token> = leases.iter().map(|s| (s.key, s.token)).collect();
         let running: BTreeSet<(ShardKey, Token)> = beat.running.iter().copied().collect();
@@ -256,7 +277,7 @@ impl Sessions {
                 unseen.push((beat.session, Granted { shard, grant_seq }));
             }
         }
-        self.release_missing(beat.session, missing, now).await?;
+        self.release_missing(beat.session, missing).await?;
         self.dispatcher.hand_over(unseen).await?;
         for facts in store.get_shards(keys).await? {
             let shard = &facts.shard;
@@ -308,7 +329,6 @@ impl Sessions {
         &self,
         session: SessionId,
         missing: BTreeSet<(ShardKey, Token)>,
-        now: Timestamp,
     ) -> Result<(), Error> {
         let twice: Vec<(ShardKey, Token)> = {
             let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -332,7 +352,7 @@ impl Sessions {
             plan: None,
         });
         let actor = self.coordinator.actor();
-        for verdict in self.report(&actor, released.collect(), now).await {
+        for verdict in self.report(&actor, released.collect()).await {
             tracing::warn!(%session, ?verdict, "SC4002: a worker does not run what it was granted; the shard waits again");
         }
         Ok(())
@@ -396,6 +416,15 @@ fn check(hello: &Hello) -> Option<HelloAnswer> {
     }
     if hello.worker.uid.is_empty() || hello.worker.incarnation.is_empty() {
         return refuse("SC4004: a worker needs a uid and an incarnation".to_owned());
+    }
+    let Appearance {
+        start,
+        registration,
+    } = hello.appearance;
+    if hello.resume.is_none() && (start == 0 || registration == 0) {
+        return refuse(
+            "SC4004: a worker numbers its starts and its registrations, each from 1".to_owned(),
+        );
     }
     None
 }

@@ -10,15 +10,17 @@
 //! # Not here
 //! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Document, Problem, Request, Timing, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::lifecycle::{StopCause, WaitsFor};
-use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits};
+use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Page, RequestVerdict, RunFilter, Store,
+    Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Fence, Page, RequestVerdict, RunFilter,
+    Store,
 };
 use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
@@ -26,10 +28,13 @@ use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
 use crate::blocked::Blocked;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
+use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
 /// Rows looked at in one pass.
 const LIMIT: u32 = 500;
+/// How often runs that were left unsettled are looked for.
+const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 /// Jobs due within this time are looked at; a timer waits for the first of them.
 const HORIZON: SignedDuration = SignedDuration::from_secs(60);
 
@@ -44,6 +49,9 @@ pub struct Trigger {
     documents: Arc<Documents>,
     /// Jobs whose rows another program holds.
     blocked: Blocked<JobUid>,
+    dispatcher: Arc<Dispatcher>,
+    /// When complete runs without an outcome were last looked for.
+    swept: Mutex<Option<Timestamp>>,
 }
 
 /// What one pass did.
@@ -62,12 +70,19 @@ pub struct Pass {
 impl Trigger {
     /// A trigger for the partitions that `coordinator` owns.
     #[must_use]
-    pub fn new(context: Context, coordinator: Arc<Coordinator>, documents: Arc<Documents>) -> Self {
+    pub fn new(
+        context: Context,
+        coordinator: Arc<Coordinator>,
+        documents: Arc<Documents>,
+        dispatcher: Arc<Dispatcher>,
+    ) -> Self {
         Self {
             context,
             coordinator,
             documents,
             blocked: Blocked::default(),
+            dispatcher,
+            swept: Mutex::default(),
         }
     }
 
@@ -82,11 +97,24 @@ impl Trigger {
         }
         let mut pass = self.fire(now).await?;
         self.stop_late(now, &mut pass).await?;
+        if !self.sweep_is_due(now) {
+            return Ok(pass);
+        }
         let op = self.context.op(self.coordinator.actor());
         for run in self.context.store.settle_runs(op, fences, LIMIT).await? {
             tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
         }
         Ok(pass)
+    }
+
+    /// Whether runs that were left unsettled are looked for: there should be none.
+    fn sweep_is_due(&self, now: Timestamp) -> bool {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = swept.is_none_or(|last| now.duration_since(last) >= SWEEP);
+        if due {
+            *swept = Some(now);
+        }
+        due
     }
 
     async fn fire(&self, now: Timestamp) -> Result<Pass, Error> {
@@ -102,7 +130,7 @@ impl Trigger {
         if near.len() == LIMIT as usize && last_is_due {
             pass.next = Some(now);
         }
-        let mut items = Vec::new();
+        let (mut items, mut names) = (Vec::new(), Vec::new());
         for job in near {
             let Some(next) = job.next_due else { continue };
             if next > now {
@@ -118,10 +146,12 @@ impl Trigger {
                     let again = if more { Some(now) } else { item.next_due };
                     pass.next = pass.next.into_iter().chain(again).min();
                     items.push(item);
+                    names.push(job.name.clone());
                 }
                 None => {
                     tracing::error!(job = %job.name, "SC4011: the job's document can't be decided; apply it again");
                     items.push(postponed(&job, now));
+                    names.push(job.name.clone());
                 }
             }
         }
@@ -132,21 +162,28 @@ impl Trigger {
             .iter()
             .map(|i| i.decisions.iter().map(|d| d.count).sum())
             .collect();
-        let advance = |items| {
+        let owned_runs = items.iter_mut().flat_map(|item| &mut item.runs);
+        let born = self.dispatcher.reserve(owned_runs, now);
+        let advance = |items: Vec<Advance>| {
             let op = self.context.op(self.coordinator.actor());
-            let fences = self.coordinator.trigger_fences(now);
+            let mut fences = self.fences_of(&items, now);
+            fences.extend(born.iter().cloned());
             store.advance_schedules(op, fences, items)
         };
         let job = |item: &Advance| item.job;
         let verdicts = self.blocked.write(&items, job, now, advance).await?;
-        for (verdict, skipped) in verdicts.into_iter().zip(skipped) {
+        let mut written = Vec::new();
+        let decided = verdicts.into_iter().zip(skipped);
+        for ((verdict, skipped), (item, name)) in decided.zip(items.into_iter().zip(names)) {
             match verdict {
                 Some(AdvanceVerdict::Advanced(runs)) => {
                     pass.skipped += skipped;
-                    pass.runs += runs
-                        .iter()
-                        .filter(|v| matches!(v, CreateVerdict::Created(..)))
-                        .count();
+                    for (new, verdict) in item.runs.into_iter().zip(runs) {
+                        if let CreateVerdict::Created(id, granted) = verdict {
+                            pass.runs += 1;
+                            written.push((name.clone(), new, id, granted));
+                        }
+                    }
                 }
                 // Edited, advanced or settled meanwhile: the next pass decides anew.
                 Some(AdvanceVerdict::Conflict) => pass.next = Some(now),
@@ -154,7 +191,16 @@ impl Trigger {
                 None => pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min(),
             }
         }
+        self.dispatcher.written(written, now).await;
         Ok(pass)
+    }
+
+    /// The fences of the partitions of these jobs.
+    fn fences_of(&self, items: &[Advance], now: Timestamp) -> Vec<Fence> {
+        let partitions: BTreeSet<u8> = items.iter().map(|i| partition_of(i.job)).collect();
+        let keys = partitions.into_iter().map(DutyKey::Trigger);
+        keys.filter_map(|key| self.coordinator.fence(&key, now))
+            .collect()
     }
 
     /// What `job` has due; `None` if its document makes no sense.

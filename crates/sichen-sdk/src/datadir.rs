@@ -1,8 +1,10 @@
-//! The worker's data directory: its identity, and the proof that only one process uses it.
+//! The worker's data directory: its identity, its starts, and the proof that only one process uses it.
 //!
 //! # Invariants
 //! - While a [`DataDir`] lives, no other process holds one for the same directory.
 //! - `worker-uid` is written once, with its own fsync, and never changes.
+//! - Each opening has a greater number than all before it in this directory. The wall clock, where it is
+//!   ahead of the count, keeps that true of a directory that was put back from an older copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,6 +19,7 @@ use crate::edge;
 pub struct DataDir {
     path: PathBuf,
     uid: String,
+    start: u64,
     _lock: Flock<File>,
 }
 
@@ -67,9 +70,12 @@ impl DataDir {
         };
         let uid_path = path.join("worker-uid");
         let uid = read_or_make_uid(&path, &uid_path).map_err(io(&uid_path))?;
+        let starts_path = path.join("worker-start");
+        let start = next_start(&path, &starts_path).map_err(io(&starts_path))?;
         Ok(DataDir {
             path,
             uid,
+            start,
             _lock: lock,
         })
     }
@@ -78,6 +84,12 @@ impl DataDir {
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
+    }
+
+    /// The number of this opening.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
     }
 
     /// Where it is.
@@ -95,11 +107,28 @@ fn read_or_make_uid(dir: &Path, path: &Path) -> io::Result<String> {
         Err(error) => return Err(error),
     }
     let uid = edge::new_id();
-    let fresh = dir.join("worker-uid.new");
+    replace(dir, path, &uid)?;
+    Ok(uid)
+}
+
+fn next_start(dir: &Path, path: &Path) -> io::Result<u64> {
+    let last: u64 = match fs::read_to_string(path) {
+        // What can't be read was never written whole: the clock alone decides.
+        Ok(text) => text.trim().parse().unwrap_or(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    let start = edge::wall_ms().max(last.saturating_add(1));
+    replace(dir, path, &start.to_string())?;
+    Ok(start)
+}
+
+/// Writes a file so that after a crash it has the old text or the new one.
+fn replace(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("new");
     let mut file = File::create(&fresh)?;
-    file.write_all(uid.as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&fresh, path)?;
-    File::open(dir)?.sync_all()?;
-    Ok(uid)
+    File::open(dir)?.sync_all()
 }

@@ -17,6 +17,14 @@ pub(crate) fn boot_now() -> Boot {
     Boot(seconds * 1_000 + millis)
 }
 
+/// Milliseconds since 1970 by the wall clock, which may step: for numbers that only have to grow.
+pub(crate) fn wall_ms() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_REALTIME).expect("Linux has CLOCK_REALTIME");
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let millis = u64::try_from(time.tv_nsec() / 1_000_000).unwrap_or(0);
+    seconds * 1_000 + millis
+}
+
 /// The id that the kernel drew when it booted.
 pub(crate) fn boot_id() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?

@@ -26,8 +26,8 @@ use tonic::{Request, Response, Status, Streaming};
 pub use outputs::{MAX_QUESTIONS, NoAnswer, Question};
 pub use streams::Streams;
 
-/// Messages that may wait for one worker.
-const OUT_QUEUE: usize = 1_024;
+/// Messages that may wait for one worker: a grant and an answer for each slot it may have.
+const OUT_QUEUE: usize = 32_768;
 
 /// Judges a worker's join token.
 pub trait JoinAuth: Send + Sync + 'static {

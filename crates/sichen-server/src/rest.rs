@@ -20,6 +20,7 @@ mod output;
 mod request;
 mod runs;
 mod schemas;
+mod start;
 mod status;
 pub mod wire;
 
@@ -47,6 +48,7 @@ use crate::grpc::Streams;
 pub use status::About;
 
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
+pub use start::MAX_STARTS;
 
 /// Who asks: there is one token, so there is one user.
 const ACTOR: &str = "user api";
@@ -80,7 +82,7 @@ impl Api {
         Self(Arc::new(Shared {
             streams,
             about,
-            control: Control::new(engine.context.clone()),
+            control: engine.control.clone(),
             engine,
             documents: Documents::default(),
             tokens,
@@ -147,7 +149,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::preview))
         .routes(routes!(jobs::decisions))
         .routes(routes!(jobs::next))
-        .routes(routes!(runs::start))
+        .routes(routes!(start::start))
+        .routes(routes!(start::start_batch))
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
         .routes(routes!(runs::shards))

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity};
+use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, Error, SaveCheckpoint};
 use sichen_engine::courier::{Courier, StopReason, ToWorker};
@@ -200,6 +200,7 @@ async fn greet(
             );
             Ok(false)
         }
+        HelloAnswer::Outdated => Ok(false),
         HelloAnswer::Moved { address } => {
             port.send(conn, Down::Moved(v1::Moved { address }));
             Ok(false)
@@ -269,12 +270,10 @@ async fn report(
 ) -> Result<(), Error> {
     let Some(report) = report else { return Ok(()) };
     let (key, token) = (report.key, report.token);
-    let now = engine.context.store.now().await?;
-    for verdict in engine
-        .sessions
-        .report(&stream.actor, vec![report], now)
-        .await
-    {
+    for verdict in engine.sessions.report(&stream.actor, vec![report]).await {
+        if let (ReportVerdict::Accepted, Some(session)) = (&verdict, stream.session) {
+            engine.dispatcher.freed(session, 1);
+        }
         port.send(conn, Down::FinishAck(finish_ack(key, token, verdict)));
     }
     Ok(())
@@ -344,6 +343,10 @@ fn from_hello(hello: v1::Hello) -> Hello {
             uid: hello.worker_uid,
             boot_id: hello.boot_id,
             incarnation: hello.incarnation,
+        },
+        appearance: Appearance {
+            start: hello.start,
+            registration: hello.registration,
         },
         pool: name(&hello.pool),
         slots: hello.slots,

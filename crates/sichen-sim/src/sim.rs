@@ -14,6 +14,7 @@ mod end;
 mod host;
 mod nemesis;
 mod node;
+mod woken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -171,6 +172,7 @@ pub struct Sim {
     next_conn: Conn,
     activities: BTreeMap<u64, Activity>,
     next_activity: u64,
+    woken: woken::Woken,
     /// (worker, server) pairs whose messages upward, and downward, do not arrive.
     blocked_up: BTreeSet<(usize, usize)>,
     blocked_down: BTreeSet<(usize, usize)>,
@@ -240,6 +242,7 @@ impl Sim {
             next_conn: 1,
             activities: BTreeMap::new(),
             next_activity: 1,
+            woken: woken::Woken::default(),
             blocked_up: BTreeSet::new(),
             blocked_down: BTreeSet::new(),
             user: UserStore::default(),
@@ -410,14 +413,18 @@ impl Sim {
             return;
         }
         self.gate().current = id;
+        let waker = self.woken.waker(id);
         let polled = activity
             .future
             .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
+            .poll(&mut Context::from_waker(&waker));
         let write_sent = std::mem::take(&mut self.gate().write_sent);
         let wakes = std::mem::take(&mut self.gate().wakes);
         for (id, at) in wakes {
             self.push_at(at, Ev::Poll(id));
+        }
+        for id in self.woken.take() {
+            self.push_at(self.now, Ev::Poll(id));
         }
         if let Some(port) = self.servers[server].port() {
             for (conn, message) in port.take() {

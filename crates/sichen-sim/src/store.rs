@@ -22,7 +22,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
@@ -203,7 +203,7 @@ impl Store for Link {
         list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
         list_running(run: RunId, limit: u32) -> Vec<Shard>;
         list_ready(pool: Name, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead>;
-        next_ready_at(pool: Name) -> Option<Timestamp>;
+        next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
         list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
         renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;
         drain_session(session: SessionId) -> ();
@@ -231,7 +231,7 @@ impl Store for Link {
         settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
-        register_session(register: Register) -> Registered;
+        register_session(register: Register) -> RegisterVerdict;
         end_session(fence: Option<Fence>, session: SessionId, cause: String) -> bool;
         finish_attempts(items: Vec<Finish>) -> Vec<FinishVerdict>;
         save_checkpoints(items: Vec<SaveCheckpoint>) -> Vec<CheckpointVerdict>;

@@ -31,7 +31,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::{Kept, Told};
@@ -270,8 +270,8 @@ impl Store for MemoryStore {
             leases::list_ready(s, now, &pool, after, runs as usize, per_run as usize)
         })
     }
-    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
-        self.read(move |s, now| leases::next_ready_at(s, now, &pool))
+    fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
+        self.read(move |s, _| leases::next_ready_at(s, after, &pool))
     }
     fn lease_shards(
         &self,
@@ -292,7 +292,7 @@ impl Store for MemoryStore {
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
         self.write(op, move |tx| leases::reap(tx, &fence, reaps))
     }
-    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
         self.write(op, move |tx| sessions::register(tx, register))
     }
     fn renew_sessions(

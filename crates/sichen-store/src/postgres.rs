@@ -55,13 +55,14 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
 
 use crate::clock::Clock;
 use engine::Engine;
+use kept::Locks;
 use row::int;
 
 /// How a store uses its server.
@@ -138,6 +139,16 @@ macro_rules! write {
     };
 }
 
+/// As `read!`, for statements that need no common snapshot and no clock but the one they read.
+macro_rules! glance {
+    ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
+        $store.engine.glance(move |$read| {
+            $(let $arg = $arg.clone();)*
+            Box::pin(async move { $body })
+        })
+    };
+}
+
 /// As `write!`, from one snapshot.
 macro_rules! read {
     ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
@@ -196,7 +207,7 @@ impl Store for PostgresStore {
         })
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
-        read!(self, [], |read| read.exists(sql::FIND_OP, [op.0]).await)
+        glance!(self, [], |read| read.exists(sql::FIND_OP, [op.0]).await)
     }
     fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
         write!(self, Some(op), [address], |tx| {
@@ -205,11 +216,7 @@ impl Store for PostgresStore {
         })
     }
     fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
-        write!(self, None, [], |tx| {
-            tx.lock_nodes(Vec::new(), node).await?;
-            tx.tell_time().await?;
-            duties::renew_node(tx, node, ttl).await
-        })
+        glance!(self, [], |read| duties::renew_node(read, node, ttl).await)
     }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
         write!(self, Some(op), [keys], |tx| {
@@ -239,13 +246,13 @@ impl Store for PostgresStore {
         })
     }
     fn get_job(&self, name: JobName) -> Answer<'_, Option<Job>> {
-        read!(self, [name], |read| read.live_job(&name).await)
+        glance!(self, [name], |read| read.live_job(&name).await)
     }
     fn get_job_by_uid(&self, uid: JobUid) -> Answer<'_, Option<Job>> {
-        read!(self, [], |read| Ok(read.job(uid).await?.map(|row| row.job)))
+        glance!(self, [], |read| Ok(read.job(uid).await?.map(|row| row.job)))
     }
     fn get_revision(&self, job: JobUid, revision: Revision) -> Answer<'_, Option<String>> {
-        read!(self, [], |read| read
+        glance!(self, [], |read| read
             .one(sql::GET_REVISION, (job.0, revision.0), |row| row.text(0))
             .await)
     }
@@ -284,6 +291,7 @@ impl Store for PostgresStore {
         until: Timestamp,
         limit: u32,
     ) -> Answer<'_, Vec<Job>> {
+        // Nothing is due while time is held: whoever looks for it must know.
         read!(self, [partitions], |read| jobs::list_due(
             read,
             &partitions,
@@ -299,10 +307,14 @@ impl Store for PostgresStore {
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>> {
         write!(self, Some(op), [fences, items], |tx| {
-            tx.lock_duties(keys_of(&fences), true).await?;
-            tx.lock_jobs(items.iter().map(|item| item.job.0).collect())
-                .await?;
-            tx.tell_time().await?;
+            let born = items.iter().flat_map(|item| &item.runs);
+            tx.lock(&Locks {
+                duties: keys_of(&fences),
+                jobs: items.iter().map(|item| item.job.0).collect(),
+                sessions: born.filter_map(|run| run.born_leased).collect(),
+                ..Locks::default()
+            })
+            .await?;
             jobs::advance_all(tx, &fences, items).await
         })
     }
@@ -324,12 +336,13 @@ impl Store for PostgresStore {
         runs: Vec<NewRun>,
     ) -> Answer<'_, Vec<CreateVerdict>> {
         write!(self, Some(op), [fences, runs], |tx| {
-            tx.lock_duties(keys_of(&fences), true).await?;
-            tx.lock_jobs(runs.iter().map(|run| run.job.0).collect())
-                .await?;
-            let holders: Vec<_> = runs.iter().filter_map(|run| run.born_leased).collect();
-            tx.lock_sessions(&holders).await?;
-            tx.tell_time().await?;
+            tx.lock(&Locks {
+                duties: keys_of(&fences),
+                jobs: runs.iter().map(|run| run.job.0).collect(),
+                sessions: runs.iter().filter_map(|run| run.born_leased).collect(),
+                ..Locks::default()
+            })
+            .await?;
             runs::create_all(tx, &fences, runs).await
         })
     }
@@ -343,7 +356,7 @@ impl Store for PostgresStore {
         })
     }
     fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {
-        read!(self, [occasion], |read| Ok(read
+        glance!(self, [occasion], |read| Ok(read
             .run_of(job, &occasion.key())
             .await?
             .map(|(id, _)| id)))
@@ -382,7 +395,7 @@ impl Store for PostgresStore {
         })
     }
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {
-        read!(self, [partitions], |read| runs::list_late(
+        glance!(self, [partitions], |read| runs::list_late(
             read,
             &partitions,
             limit
@@ -407,14 +420,16 @@ impl Store for PostgresStore {
         runs: u32,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>> {
-        read!(self, [pool], |read| leases::list_ready(
+        glance!(self, [pool], |read| leases::list_ready(
             read, &pool, after, runs, per_run
         )
         .await)
     }
-    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
-        read!(self, [pool], |read| leases::next_ready_at(read, &pool)
-            .await)
+    fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
+        glance!(self, [pool], |read| leases::next_ready_at(
+            read, &pool, after
+        )
+        .await)
     }
     fn lease_shards(
         &self,
@@ -423,13 +438,12 @@ impl Store for PostgresStore {
         grants: Vec<Grant>,
     ) -> Answer<'_, Vec<GrantVerdict>> {
         write!(self, Some(op), [fence, grants], |tx| {
-            tx.lock_duties(vec![fence.key.text()], true).await?;
-            let keys: Vec<_> = grants.iter().map(|grant| grant.key).collect();
-            tx.lock_runs_of(&keys).await?;
-            tx.lock_shards(&keys).await?;
-            let sessions: Vec<_> = grants.iter().map(|grant| grant.session).collect();
-            tx.lock_sessions(&sessions).await?;
-            tx.tell_time().await?;
+            tx.lock(&Locks {
+                duties: vec![fence.key.text()],
+                sessions: grants.iter().map(|grant| grant.session).collect(),
+                ..Locks::of_shards(grants.iter().map(|grant| grant.key).collect())
+            })
+            .await?;
             leases::lease(tx, &fence, &grants).await
         })
     }
@@ -439,7 +453,7 @@ impl Store for PostgresStore {
         grace: SignedDuration,
         limit: u32,
     ) -> Answer<'_, Vec<Overdue>> {
-        read!(self, [pool], |read| leases::list_overdue(
+        glance!(self, [pool], |read| leases::list_overdue(
             read, &pool, grace, limit
         )
         .await)
@@ -447,15 +461,15 @@ impl Store for PostgresStore {
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
         write!(self, Some(op), [fence, reaps], |tx| {
             tx.lock_duties(vec![fence.key.text()], true).await?;
-            let keys: Vec<_> = reaps.iter().map(|reap| reap.key).collect();
-            tx.lock_runs_of(&keys).await?;
-            let holders = tx.lock_shards(&keys).await?;
+            let locks = Locks::of_shards(reaps.iter().map(|reap| reap.key).collect());
+            tx.lock_runs(&locks.runs).await?;
+            let holders = tx.lock_shards(&locks.shards).await?;
             tx.lock_sessions(&holders).await?;
             tx.tell_time().await?;
             leases::reap(tx, &fence, reaps).await
         })
     }
-    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
         write!(self, Some(op), [register], |tx| {
             tx.take_turn(kept::Turn::Register, &register.worker.uid)
                 .await?;
@@ -469,11 +483,10 @@ impl Store for PostgresStore {
         sessions: Vec<SessionId>,
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
-        write!(self, None, [sessions], |tx| {
-            tx.lock_sessions(&sessions).await?;
-            tx.tell_time().await?;
-            sessions::renew(tx, &sessions, ttl).await
-        })
+        glance!(self, [sessions], |read| sessions::renew(
+            read, &sessions, ttl
+        )
+        .await)
     }
     fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {
         write!(self, None, [], |tx| {
@@ -497,24 +510,26 @@ impl Store for PostgresStore {
         })
     }
     fn list_sessions(&self, pool: Option<Name>) -> Answer<'_, Vec<(Session, u32)>> {
-        read!(self, [pool], |read| sessions::list(read, pool.as_ref())
+        glance!(self, [pool], |read| sessions::list(read, pool.as_ref())
             .await)
     }
     fn get_session(&self, session: SessionId) -> Answer<'_, Option<Session>> {
-        read!(self, [], |read| read.session(session).await)
+        glance!(self, [], |read| read.session(session).await)
     }
     fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
-        read!(self, [], |read| sessions::leases(read, session).await)
+        glance!(self, [], |read| sessions::leases(read, session).await)
     }
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
         read!(self, [keys], |read| shards::get(read, &keys).await)
     }
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
         write!(self, Some(op), [items], |tx| {
-            let keys: Vec<_> = items.iter().map(|item| item.key).collect();
-            tx.lock_runs_of(&keys).await?;
-            tx.lock_shards(&keys).await?;
-            tx.tell_time().await?;
+            let keys = items.iter().map(|item| item.key).collect();
+            tx.lock(&Locks {
+                closing: true,
+                ..Locks::of_shards(keys)
+            })
+            .await?;
             shards::finish_all(tx, items).await
         })
     }
@@ -524,11 +539,12 @@ impl Store for PostgresStore {
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
         write!(self, Some(op), [items], |tx| {
-            let keys: Vec<_> = items.iter().map(|item| item.key).collect();
-            tx.lock_shards(&keys).await?;
-            let sessions: Vec<_> = items.iter().map(|item| item.session).collect();
-            tx.lock_sessions(&sessions).await?;
-            tx.tell_time().await?;
+            tx.lock(&Locks {
+                shards: items.iter().map(|item| item.key).collect(),
+                sessions: items.iter().map(|item| item.session).collect(),
+                ..Locks::default()
+            })
+            .await?;
             shards::checkpoint_all(tx, &items).await
         })
     }

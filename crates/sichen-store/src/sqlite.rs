@@ -56,7 +56,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, Registered, RenewVerdict,
+    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
@@ -302,8 +302,8 @@ impl Store for SqliteStore {
     ) -> Answer<'_, Vec<ReadyHead>> {
         self.read(move |r| leases::list_ready(r, &pool, after, runs, per_run))
     }
-    fn next_ready_at(&self, pool: Name) -> Answer<'_, Option<Timestamp>> {
-        self.read(move |r| leases::next_ready_at(r, &pool))
+    fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
+        self.read(move |r| leases::next_ready_at(r, &pool, after))
     }
     fn lease_shards(
         &self,
@@ -325,7 +325,7 @@ impl Store for SqliteStore {
         self.write(op, move |tx| leases::reap(tx, &fence, reaps))
     }
 
-    fn register_session(&self, op: Op, register: Register) -> Answer<'_, Registered> {
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
         self.write(op, move |tx| sessions::register(tx, &register))
     }
     fn renew_sessions(

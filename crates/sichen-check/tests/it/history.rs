@@ -16,8 +16,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{
-    Checkpoint, Decision, Dump, Duty, DutyKey, Job, Progress, Run, RunTerms, Session, Shard,
-    WorkerIdentity,
+    Appearance, Checkpoint, Decision, Dump, Duty, DutyKey, Job, Progress, Run, RunTerms, Session,
+    Shard, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 
@@ -191,6 +191,10 @@ impl Model {
             id,
             ver: 1,
             worker,
+            appearance: Appearance {
+                start: id.0,
+                registration: 1,
+            },
             pool: Name::new("default").expect("a name"),
             slots: 1000,
             handlers: Vec::new(),

@@ -3,12 +3,14 @@
 //! # Not here
 //! The methods themselves ([`super::Store`]), the rows ([`crate::model`]).
 
+use std::sync::Arc;
+
 use crate::ids::{JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{RunState, ShardState, StopCause};
 use crate::model::{
-    Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Shard, Waits,
+    Appearance, Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Shard, Waits,
     WorkerIdentity,
 };
 use crate::name::{JobName, Name};
@@ -42,7 +44,8 @@ pub struct NewRun {
     pub counted: Option<Counted>,
     /// Digest of the request (manual runs: the same key with another digest is a conflict).
     pub digest: String,
-    /// Grant the only shard at once to this session (born leased), under `fences`' pool term.
+    /// Grant the only shard at once to this session (born leased), under `fences`' pool term, if it
+    /// is ready.
     pub born_leased: Option<SessionId>,
     /// Limits of the born-leased attempt.
     pub timeouts: Timeouts,
@@ -162,13 +165,7 @@ pub enum ApplyVerdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadyHead {
     /// Its run.
-    pub run: RunId,
-    /// Its job.
-    pub job: JobUid,
-    /// The job's revision the run uses.
-    pub revision: Revision,
-    /// Pool, handler, priority, parallelism.
-    pub terms: RunTerms,
+    pub run: Arc<Run>,
     /// Shards of the run now running.
     pub running: u32,
     /// The first ready shards by `ready_at`, then number, with their tokens.
@@ -300,6 +297,8 @@ pub enum CheckpointVerdict {
 pub struct Register {
     /// Who.
     pub worker: WorkerIdentity,
+    /// Which of its registrations this is; both numbers at least 1.
+    pub appearance: Appearance,
     /// The pool it serves.
     pub pool: Name,
     /// Shards it runs at once, 1 to 10,000.
@@ -311,6 +310,18 @@ pub struct Register {
     /// Whether the worker has made sure that nothing of its older incarnations still runs; only
     /// then, and only with the same uid and boot id, do their leases end at once.
     pub old_trees_dead: bool,
+}
+
+/// The answer to a [`Register`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegisterVerdict {
+    /// It has a session.
+    Registered(Registered),
+    /// It was overtaken: the worker has registered since it asked. Nothing was changed.
+    Outdated {
+        /// The worker's newest registration.
+        newest: Appearance,
+    },
 }
 
 /// What a registration gives.

@@ -20,17 +20,12 @@ use super::{Plan, Report, ReportVerdict, Sessions};
 
 impl Sessions {
     /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
-    pub async fn report(
-        &self,
-        actor: &str,
-        reports: Vec<Report>,
-        now: Timestamp,
-    ) -> Vec<ReportVerdict> {
+    pub async fn report(&self, actor: &str, reports: Vec<Report>) -> Vec<ReportVerdict> {
         let n = reports.len();
         if n == 0 {
             return Vec::new();
         }
-        match self.try_report(actor, reports, now).await {
+        match self.try_report(actor, reports).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
                 tracing::warn!(%error, "reports could not be stored; their workers will report again");
@@ -46,7 +41,6 @@ impl Sessions {
         &self,
         actor: &str,
         reports: Vec<Report>,
-        now: Timestamp,
     ) -> Result<Vec<ReportVerdict>, Error> {
         let store = &*self.context.store;
         // A plain success depends on nothing but its token: no facts to read.
@@ -56,10 +50,10 @@ impl Sessions {
             .filter(|r| !plain(r))
             .map(|r| r.key)
             .collect();
-        let facts = if keys.is_empty() {
-            Vec::new()
+        let (facts, now) = if keys.is_empty() {
+            (Vec::new(), Timestamp::UNIX_EPOCH)
         } else {
-            store.get_shards(keys).await?
+            (store.get_shards(keys).await?, store.now().await?)
         };
         let facts: BTreeMap<ShardKey, ShardFacts> =
             facts.into_iter().map(|f| (f.shard.key, f)).collect();

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lease::Rhythm;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Failure, Progress, WorkerIdentity};
+use sichen_core::model::{Appearance, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
 
 use crate::courier::StopReason;
@@ -14,6 +14,8 @@ use crate::courier::StopReason;
 pub struct Hello {
     /// Who.
     pub worker: WorkerIdentity,
+    /// Which of its registrations this is, if it asks for a session.
+    pub appearance: Appearance,
     /// The pool it serves.
     pub pool: Name,
     /// Shards it runs at once.
@@ -52,6 +54,8 @@ pub enum HelloAnswer {
     SessionLost,
     /// A newer incarnation of the worker has registered.
     Superseded,
+    /// The same process has registered since it said this: nobody waits for an answer.
+    Outdated,
     /// Another node owns the pool.
     Moved {
         /// Its address.

@@ -204,6 +204,7 @@ fn wanted(key: &str, digest: &str) -> StartRun {
         parameters: Map::new(),
         period: None,
         digest: digest.to_owned(),
+        not_before: None,
     }
 }
 

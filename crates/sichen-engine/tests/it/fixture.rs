@@ -10,7 +10,7 @@ use sichen_core::document::Document;
 use sichen_core::document::{Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Run, Shard, WorkerIdentity};
+use sichen_core::model::{Appearance, Run, Shard, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::port::{ApplyJob, ApplyVerdict, CreateVerdict, Op, Page, Store};
 use sichen_engine::context::IdSource;
@@ -182,6 +182,9 @@ pub fn pool() -> Name {
     Name::new("default").unwrap()
 }
 
+/// Each worker that a test makes has started later than those before it.
+static STARTS: AtomicU64 = AtomicU64::new(1);
+
 pub fn hello(name: &str, incarnation: &str, slots: u32) -> Hello {
     Hello {
         worker: WorkerIdentity {
@@ -189,6 +192,10 @@ pub fn hello(name: &str, incarnation: &str, slots: u32) -> Hello {
             uid: format!("uid-{name}"),
             boot_id: "boot".to_owned(),
             incarnation: incarnation.to_owned(),
+        },
+        appearance: Appearance {
+            start: STARTS.fetch_add(1, Ordering::Relaxed),
+            registration: 1,
         },
         pool: pool(),
         slots,
@@ -272,14 +279,10 @@ impl Node {
     }
 
     pub fn report(&self, cluster: &Cluster, report: Report) -> ReportVerdict {
-        let now = cluster.now();
-        block_on(
-            self.engine
-                .sessions
-                .report("worker test", vec![report], now),
-        )
-        .pop()
-        .unwrap()
+        let _ = cluster;
+        block_on(self.engine.sessions.report("worker test", vec![report]))
+            .pop()
+            .unwrap()
     }
 
     pub fn beat(&self, session: SessionId, running: &[(ShardKey, Token)], seen: u64) -> BeatAnswer {

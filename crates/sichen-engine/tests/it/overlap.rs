@@ -215,6 +215,7 @@ fn ask(stage: &Stage, key: &str, overlap: Option<Overlap>) -> Result<RunId, Erro
         period: None,
         overlap,
         digest: String::new(),
+        not_before: None,
     };
     block_on(control.start_run("user test", wanted)).map(|started| started.run)
 }

@@ -5,11 +5,11 @@ use serde_json::json;
 use sichen_core::event::Kind;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState};
-use sichen_core::model::{Checkpoint, Progress};
+use sichen_core::model::{Appearance, Checkpoint, Progress};
 use sichen_core::port::{CheckpointVerdict, EventFilter, Page, SaveCheckpoint};
-use sichen_engine::sessions::{BeatAnswer, HelloAnswer, ReportVerdict};
+use sichen_engine::sessions::{BeatAnswer, Hello, HelloAnswer, ReportVerdict};
 
-use crate::fixture::{Cluster, hello, report};
+use crate::fixture::{Cluster, Node, hello, report};
 
 /// STUCK-004: once lost, a worker that is heard again changes nothing.
 #[test]
@@ -157,6 +157,49 @@ fn a_restarted_worker_gives_its_old_leases_up_at_once() {
         report(work.shard.key, work.shard.token, Ending::Succeeded),
     );
     assert_eq!(cluster.get(run).state, RunState::Succeeded);
+}
+
+/// A server that stood still hands on what a worker said long ago; meanwhile the worker was heard
+/// elsewhere and has work.
+#[test]
+fn a_hello_that_was_overtaken_ends_no_later_session() {
+    let appearing = |start, registration| {
+        let incarnation = format!("start {start}");
+        let mut hello = hello("w1", &incarnation, 1);
+        hello.appearance = Appearance {
+            start,
+            registration,
+        };
+        hello
+    };
+    let hear = |cluster: &Cluster, node: &Node, hello: Hello| {
+        block_on(node.engine.sessions.hello(hello, cluster.now())).unwrap()
+    };
+    // Its own of before; one of a process that has died; the very same again.
+    let late = [
+        (5, 1, HelloAnswer::Outdated),
+        (4, 9, HelloAnswer::Superseded),
+        (5, 2, HelloAnswer::Outdated),
+    ];
+    for (start, registration, expected) in late {
+        let cluster = Cluster::new();
+        let node = cluster.node("n1");
+        node.coordinate(&cluster);
+        let live = node.register(&cluster, appearing(5, 2));
+        let job = cluster.apply("j", json!({ "run": { "handler": "h" } }));
+        cluster.run(job, "k");
+        assert_eq!(node.dispatch(&cluster), 1);
+        let work = node.grants(live).pop().unwrap();
+        let answer = hear(&cluster, &node, appearing(start, registration));
+        assert_eq!(answer, expected);
+        assert!(node.messages(live).is_empty(), "it is told nothing");
+        assert_eq!((node.reap(&cluster), node.dispatch(&cluster)), (0, 0));
+        let held = [(work.shard.key, work.shard.token)];
+        assert!(matches!(
+            node.beat(live, &held, 1),
+            BeatAnswer::Alive { .. }
+        ));
+    }
 }
 
 #[test]

@@ -432,6 +432,7 @@ fn starting_instants_again_runs_only_what_was_missed() {
                 parameters: serde_json::Map::new(),
                 period: None,
                 overlap: None,
+                not_before: None,
                 digest: String::new(),
             };
             block_on(control.start_run("user", wanted)).unwrap().created

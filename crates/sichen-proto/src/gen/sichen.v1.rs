@@ -142,6 +142,11 @@ pub struct Hello {
     /// The worker is leaving: no grants, please.
     #[prost(bool, tag = "17")]
     pub draining: bool,
+    /// Greater at each process start with this worker_uid than at all before, from 1. A Hello that asks
+    /// for a new session counts only if (start, registration) is above every one that was taken: what a
+    /// server has kept for long never ends the session of a later one.
+    #[prost(uint64, tag = "18")]
+    pub start: u64,
 }
 /// An attempt of an earlier incarnation (or an unacknowledged finish of this one).
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -118,8 +118,7 @@ impl Session {
             self.note(Note::BadMessage("a grant outside a session"));
             return;
         };
-        let seen_before = grant.grant_seq <= live.highest_grant_seen;
-        live.highest_grant_seen = live.highest_grant_seen.max(grant.grant_seq);
+        let seen_before = !live.grants.take(grant.grant_seq);
         #[cfg(feature = "zoo")]
         if super::zoo::is("grant-taken-again") {
             self.attempts.remove(&lease);
@@ -148,16 +147,11 @@ impl Session {
             return;
         }
         // An older attempt of this shard has lost its token, or there would be no newer one.
-        let older: Vec<Lease> = self
-            .attempts
-            .keys()
-            .copied()
-            .filter(|other| other.same_shard(lease))
-            .collect();
+        let older: Vec<Lease> = self.of_shard(lease).collect();
         for old in &older {
             self.stop(*old, Fate::Discard, v1::Reason::StaleToken, None, now);
         }
-        let older_lives = self.attempts.keys().any(|other| other.same_shard(lease));
+        let older_lives = self.of_shard(lease).next().is_some();
         let state = if older_lives {
             State::Waiting
         } else {
@@ -186,12 +180,22 @@ impl Session {
         }
     }
 
+    /// Attempts of the shard of `lease`, by token.
+    fn of_shard(&self, lease: Lease) -> impl Iterator<Item = Lease> + '_ {
+        let (first, last) = (0, u64::MAX);
+        let range = Lease {
+            token: first,
+            ..lease
+        }..=Lease {
+            token: last,
+            ..lease
+        };
+        self.attempts.range(range).map(|(lease, _)| *lease)
+    }
+
     fn reason_to_reject(&self, grant: &v1::Grant, lease: Lease) -> Option<(v1::Reason, String)> {
-        let newer = self
-            .attempts
-            .keys()
-            .any(|other| other.same_shard(lease) && other.token > lease.token);
-        let backlog: usize = self.reports.values().map(Report::bytes).sum();
+        let newer = self.of_shard(lease).any(|other| other.token > lease.token);
+        let backlog = self.backlog;
         if newer {
             return Some((v1::Reason::StaleToken, String::new()));
         }
@@ -274,9 +278,8 @@ impl Session {
             .filter(|(lease, attempt)| {
                 attempt.state == State::Waiting
                     && !self
-                        .attempts
-                        .keys()
-                        .any(|other| other.same_shard(**lease) && other.token < lease.token)
+                        .of_shard(**lease)
+                        .any(|other| other.token < lease.token)
             })
             .map(|(lease, _)| *lease)
             .collect();
@@ -451,7 +454,10 @@ impl Session {
         };
         let report = Report::new(finish);
         self.journal(JournalOp::Finish(Box::new(report.finish.clone())));
-        self.reports.insert(lease, report);
+        self.backlog += report.bytes();
+        if let Some(old) = self.reports.insert(lease, report) {
+            self.backlog = self.backlog.saturating_sub(old.bytes());
+        }
     }
 
     pub(super) fn on_stuck(&mut self, lease: Lease) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sichen_proto::{PROTOCOL_VERSION, v1};
 use v1::worker_message::Message as ToServer;
 
+use super::seen::Seen;
 use super::{Boot, ExitReason, Lease, Note, Output, Session};
 
 /// Beats whose answers are awaited; more are not remembered.
@@ -41,7 +42,7 @@ pub(super) struct Live {
     next_beat: Boot,
     beat_seq: u64,
     in_flight: BTreeMap<u64, Boot>,
-    pub(super) highest_grant_seen: u64,
+    pub(super) grants: Seen,
 }
 
 impl Live {
@@ -102,6 +103,7 @@ impl Session {
             boot_id: self.identity.boot_id.clone(),
             incarnation: self.identity.incarnation.clone(),
             registration: self.registration,
+            start: self.identity.start,
             pool: self.identity.pool.clone(),
             slots: self.identity.slots,
             handlers: self.identity.handlers.iter().cloned().collect(),
@@ -114,10 +116,14 @@ impl Session {
             } else {
                 Vec::new()
             },
-            highest_grant_seen: self.live.as_ref().map_or(0, |live| live.highest_grant_seen),
+            highest_grant_seen: self.live.as_ref().map_or(0, |live| live.grants.highest()),
             degraded: self.degraded,
             draining: self.drain.is_some(),
         };
+        if let Some(live) = &mut self.live {
+            // It is judged as a beat is.
+            live.grants.told();
+        }
         self.link = Link::Greeting { sent: now, resume };
         self.send(ToServer::Hello(hello));
     }
@@ -212,7 +218,7 @@ impl Session {
                     next_beat: sent.plus(beat_ms),
                     beat_seq: 0,
                     in_flight: BTreeMap::new(),
-                    highest_grant_seen: 0,
+                    grants: Seen::default(),
                 });
                 self.note(Note::Registered {
                     session_id: welcome.session_id,
@@ -251,10 +257,11 @@ impl Session {
         }
         let beat = v1::Beat {
             seq: live.beat_seq,
-            highest_grant_seen: live.highest_grant_seen,
+            highest_grant_seen: live.grants.highest(),
             running,
             degraded,
         };
+        live.grants.told();
         self.send(ToServer::Beat(beat));
     }
 

@@ -31,6 +31,7 @@ mod attempts;
 mod checkpoints;
 mod link;
 mod reports;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -78,6 +79,8 @@ pub struct Session {
     attempts: BTreeMap<Lease, Attempt>,
     /// Ended attempts whose verdict is open.
     reports: BTreeMap<Lease, Report>,
+    /// Bytes of all of them.
+    backlog: usize,
     /// Attempts that ended with their session: told to the server in the next Hello.
     dead: BTreeMap<Lease, Option<v1::Checkpoint>>,
     /// Attempts that were killed and do not end.
@@ -102,12 +105,15 @@ impl Session {
     #[must_use]
     pub fn new(identity: Identity, recovered: Vec<Recovered>) -> Session {
         let mut reports = BTreeMap::new();
+        let mut backlog = 0;
         let mut dead = BTreeMap::new();
         for entry in recovered {
             match entry {
                 Recovered::Finished(finish) => {
                     if let Some(lease) = Lease::from_wire(finish.shard, finish.token) {
-                        reports.insert(lease, Report::recovered(finish));
+                        let report = Report::recovered(finish);
+                        backlog += report.bytes();
+                        reports.insert(lease, report);
                     }
                 }
                 Recovered::RunningDead { lease, checkpoint } => {
@@ -124,6 +130,7 @@ impl Session {
             live: None,
             attempts: BTreeMap::new(),
             reports,
+            backlog,
             dead,
             stuck: BTreeSet::new(),
             degraded: false,
@@ -149,9 +156,29 @@ impl Session {
     /// `now` never goes back from one call to the next.
     #[must_use]
     pub fn handle(&mut self, input: Input, now: Boot) -> Vec<Output> {
-        if self.exited {
-            return Vec::new();
+        self.handle_all([input], now)
+    }
+
+    /// Takes events that have come by `now`, in their order: what follows from the time and the state
+    /// rather than from one of them is looked at once for all.
+    #[must_use]
+    pub fn handle_all(
+        &mut self,
+        inputs: impl IntoIterator<Item = Input>,
+        now: Boot,
+    ) -> Vec<Output> {
+        for input in inputs {
+            if !self.exited {
+                self.take(input, now);
+            }
         }
+        if !self.exited {
+            self.advance(now);
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn take(&mut self, input: Input, now: Boot) {
         // A machine that slept through its deadline must not first act on what came meanwhile; only
         // an answered beat can still show that the session was renewed in time.
         if !matches!(input, Input::Server(FromServer::BeatAck(_))) {
@@ -189,8 +216,6 @@ impl Session {
             Input::AttemptStuck(lease) => self.on_stuck(lease),
             Input::Drain { grace_ms } => self.on_drain(grace_ms, now),
         }
-        self.advance(now);
-        std::mem::take(&mut self.out)
     }
 
     /// When the next [`Input::Tick`] is due at the latest; `None` while only events matter.

@@ -20,6 +20,8 @@ pub(super) struct Report {
     pub(super) finish: v1::Finish,
     /// The journal has answered, well or badly.
     journaled: bool,
+    /// Its size when encoded.
+    bytes: usize,
     /// When to send it, again or for the first time.
     due: Boot,
     /// Sent, and its answer awaited.
@@ -31,6 +33,7 @@ impl Report {
     pub(super) fn new(mut finish: v1::Finish) -> Report {
         finish.digest = digest(&finish);
         Report {
+            bytes: finish.encoded_len(),
             finish,
             journaled: false,
             due: Boot(0),
@@ -41,6 +44,7 @@ impl Report {
 
     pub(super) fn recovered(finish: v1::Finish) -> Report {
         Report {
+            bytes: finish.encoded_len(),
             finish,
             journaled: true,
             due: Boot(0),
@@ -54,7 +58,7 @@ impl Report {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.finish.encoded_len()
+        self.bytes
     }
 }
 
@@ -133,7 +137,9 @@ impl Session {
                 why: format!("{why}: {}", ack.detail),
             });
         }
-        self.reports.remove(&lease);
+        if let Some(report) = self.reports.remove(&lease) {
+            self.backlog = self.backlog.saturating_sub(report.bytes());
+        }
         self.journal(JournalOp::Forget { lease, why });
     }
 

@@ -19,6 +19,7 @@ fn identity(slots: u32) -> Identity {
         uid: "uid".into(),
         boot_id: "boot".into(),
         incarnation: "inc".into(),
+        start: 1,
         pool: "default".into(),
         slots,
         handlers: BTreeSet::from(["work".to_owned()]),
@@ -319,6 +320,29 @@ fn an_ended_attempt_without_a_verdict_is_still_listed_as_held() {
     let beats = Play::beats(&play.pass(BEAT));
     assert_eq!(beats[0].running.len(), 1);
     assert_eq!(beats[0].highest_grant_seen, 1);
+}
+
+#[test]
+fn a_grant_that_was_overtaken_by_a_later_one_is_run_all_the_same() {
+    let mut play = Play::up(5);
+    let beat = |play: &mut Play| {
+        let beats = Play::beats(&play.pass(BEAT));
+        let last = beats.last().unwrap().clone();
+        play.server(FromServer::BeatAck(v1::BeatAck {
+            seq: last.seq,
+            session_valid_for_ms: TTL,
+            stop: Vec::new(),
+        }));
+        last.running.len()
+    };
+    play.server(FromServer::Grant(grant(2, lease(1, 6))));
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    assert_eq!(beat(&mut play), 2);
+    // Of one that two beats did not list the server has disposed.
+    play.server(FromServer::Grant(grant(4, lease(3, 8))));
+    assert_eq!((beat(&mut play), beat(&mut play)), (3, 3));
+    play.server(FromServer::Grant(grant(3, lease(2, 7))));
+    assert_eq!(beat(&mut play), 3);
 }
 
 #[test]
@@ -1027,7 +1051,10 @@ impl World {
             Output::StartAttempt(grant) => {
                 let lease = Lease::from_wire(grant.shard, grant.token).unwrap();
                 assert!(self.ever_started.insert(lease), "{lease} started twice");
-                let twin = self.running.keys().find(|other| other.same_shard(lease));
+                let twin = self
+                    .running
+                    .keys()
+                    .find(|other| other.shard() == lease.shard());
                 assert_eq!(twin, None, "two attempts of one shard");
                 self.running.insert(lease, None);
                 assert!(self.running.len() <= 2, "more attempts than slots");

@@ -58,10 +58,6 @@ impl Lease {
             no: self.no,
         }
     }
-
-    pub(super) fn same_shard(self, other: Lease) -> bool {
-        (self.run_id, self.no) == (other.run_id, other.no)
-    }
 }
 
 impl std::fmt::Display for Lease {
@@ -85,6 +81,8 @@ pub struct Identity {
     pub boot_id: String,
     /// A UUID of this process start.
     pub incarnation: String,
+    /// Greater at each start with this uid than at all before, at least 1.
+    pub start: u64,
     /// The pool that the worker serves.
     pub pool: String,
     /// Attempts run at once, at least 1.

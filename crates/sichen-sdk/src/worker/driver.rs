@@ -135,19 +135,23 @@ impl Driver {
                 () = dropped.cancelled() => return Ok(Drained { unreported: this.session.unreported().count() }),
                 Some(answer) = written.recv() => this.on_written(answer),
                 Some((number, event)) = incoming.recv() => {
-                    this.on_stream(number, event);
+                    let mut inputs = Vec::new();
+                    this.on_stream(number, event, &mut inputs);
                     // What else has come makes one batch for the journal.
                     for _ in 0..INBOX {
                         let Ok((number, event)) = incoming.try_recv() else { break };
-                        this.on_stream(number, event);
+                        this.on_stream(number, event, &mut inputs);
                     }
+                    this.feed_all(inputs);
                 }
                 Some(joined) = this.work.join_next_with_id() => {
-                    this.on_joined(joined);
+                    let mut inputs = Vec::new();
+                    this.on_joined(joined, &mut inputs);
                     for _ in 0..INBOX {
                         let Some(joined) = this.work.try_join_next_with_id() else { break };
-                        this.on_joined(joined);
+                        this.on_joined(joined, &mut inputs);
                     }
+                    this.feed_all(inputs);
                 }
                 Some(Control::Drain { grace_ms }) = orders.recv() => this.feed(Input::Drain { grace_ms }),
                 () = Signals::next(signals.as_mut()) => {
@@ -174,7 +178,12 @@ impl Driver {
 
 impl Loop {
     fn feed(&mut self, input: Input) {
-        let out = self.session.handle(input, boot_now());
+        self.feed_all(vec![input]);
+    }
+
+    /// Feeds what has come at once.
+    fn feed_all(&mut self, inputs: Vec<Input>) {
+        let out = self.session.handle_all(inputs, boot_now());
         self.perform(out);
     }
 
@@ -285,7 +294,11 @@ impl Loop {
         running.context.order_stop(StopOrder { reason, grace_ms });
     }
 
-    fn on_joined(&mut self, joined: Result<(Id, Ended), tokio::task::JoinError>) {
+    fn on_joined(
+        &mut self,
+        joined: Result<(Id, Ended), tokio::task::JoinError>,
+        inputs: &mut Vec<Input>,
+    ) {
         let (id, ended) = match joined {
             Ok((id, ended)) => (id, ended),
             Err(join) if join.is_panic() => (join.id(), Ended::Failed(panicked(join).to_wire())),
@@ -295,7 +308,7 @@ impl Loop {
             return;
         };
         // The last words of the handler, before its end.
-        self.on_dirty(lease);
+        self.last_words(lease, inputs);
         self.running.remove(&lease);
         match &ended {
             Ended::Failed(error) => {
@@ -304,10 +317,17 @@ impl Loop {
             Ended::Succeeded { .. } => tracing::info!(%lease, "attempt succeeded"),
             Ended::Stopped => tracing::info!(%lease, "attempt stopped"),
         }
-        self.feed(Input::HandlerFinished { lease, ended });
+        inputs.push(Input::HandlerFinished { lease, ended });
     }
 
     fn on_dirty(&mut self, lease: Lease) {
+        let mut inputs = Vec::new();
+        self.last_words(lease, &mut inputs);
+        self.feed_all(inputs);
+    }
+
+    /// What a handler has reported and nobody has taken yet.
+    fn last_words(&mut self, lease: Lease, inputs: &mut Vec<Input>) {
         let Some(running) = self.running.get(&lease) else {
             return;
         };
@@ -317,7 +337,7 @@ impl Loop {
             .checkpoint
             .or_else(|| taken.flush.then(v1::Checkpoint::default));
         if let Some(checkpoint) = checkpoint {
-            self.feed(Input::HandlerCheckpoint {
+            inputs.push(Input::HandlerCheckpoint {
                 lease,
                 checkpoint,
                 flush: taken.flush,
@@ -325,23 +345,33 @@ impl Loop {
         }
         // After the checkpoint, which has the counters of its own moment.
         if let Some(counters) = taken.counters {
-            self.feed(Input::HandlerCounters { lease, counters });
+            inputs.push(Input::HandlerCounters { lease, counters });
         }
     }
 
-    fn on_stream(&mut self, number: u64, event: StreamEvent) {
+    /// Messages are gathered in `inputs`; whatever else comes waits for nothing.
+    fn on_stream(&mut self, number: u64, event: StreamEvent, inputs: &mut Vec<Input>) {
         if number != self.stream {
             return;
         }
         match event {
-            StreamEvent::Connected => self.feed(Input::Connected),
-            StreamEvent::Message(message) => self.feed(Input::Server(message)),
+            StreamEvent::Message(message) => {
+                use v1::server_message::Message::{FinishAck, Grant};
+                let one_of_many = matches!(message, Grant(_) | FinishAck(_));
+                inputs.push(Input::Server(message));
+                if one_of_many {
+                    return;
+                }
+            }
+            StreamEvent::Connected => inputs.push(Input::Connected),
             StreamEvent::Closed(why) => {
                 tracing::warn!(why, "the stream is closed");
                 self.outbox = None;
-                self.feed(Input::Disconnected { jitter: jitter() });
+                inputs.push(Input::Disconnected { jitter: jitter() });
             }
         }
+        // What it leads to may end this very stream.
+        self.feed_all(std::mem::take(inputs));
     }
 
     fn on_written(&mut self, written: Written) {
@@ -366,9 +396,9 @@ impl Loop {
             (false, Some(_)) => self.unwritable = Some(boot_now()),
             (true, None) => {}
         }
-        for (lease, entry) in written.entries {
-            self.feed(Input::Journaled { lease, entry, ok });
-        }
+        let entries = written.entries.into_iter();
+        let inputs = entries.map(|(lease, entry)| Input::Journaled { lease, entry, ok });
+        self.feed_all(inputs.collect());
     }
 
     fn on_time(&mut self) {

@@ -395,6 +395,7 @@ impl Builder {
             uid: data_dir.uid().to_owned(),
             boot_id: edge::boot_id()?,
             incarnation: edge::new_id(),
+            start: data_dir.start(),
             pool: self.pool,
             slots: self.slots,
             handlers: self.registry.handlers.keys().cloned().collect(),

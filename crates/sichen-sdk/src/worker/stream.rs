@@ -21,7 +21,7 @@ use super::{Error, outputs};
 use crate::output::AttemptOutput;
 
 /// Messages that may wait for the network. A full queue is a dead stream: it is left.
-pub(super) const OUTBOX: usize = 1_024;
+pub(super) const OUTBOX: usize = 32_768;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Not below 10 s, or servers answer GOAWAY `too_many_pings`. The beats notice sooner.
 const PING_EVERY: Duration = Duration::from_secs(10);

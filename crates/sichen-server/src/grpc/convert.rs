@@ -8,7 +8,7 @@ use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::Rhythm;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Checkpoint, Failure, Progress, WorkerIdentity, run_key};
+use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity, run_key};
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
 use sichen_core::timeouts::Overrun;
@@ -111,6 +111,10 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
             uid: hello.worker_uid,
             boot_id: hello.boot_id,
             incarnation: hello.incarnation,
+        },
+        appearance: Appearance {
+            start: hello.start,
+            registration: hello.registration,
         },
         pool: name("pool", &hello.pool)?,
         slots: hello.slots,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Failure;
-use sichen_core::port::{CheckpointVerdict, Error, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, SaveCheckpoint};
 use sichen_engine::driver::Engine;
 use sichen_engine::sessions::{Beat, BeatAnswer, HelloAnswer, Report, ReportVerdict};
 use sichen_proto::PROTOCOL_VERSION;
@@ -19,7 +19,7 @@ use super::convert;
 use super::streams::{Out, Streams};
 
 /// Messages of one stream that are handled together.
-const CHUNK: usize = 256;
+const CHUNK: usize = 1_024;
 /// How long a new stream may take to say Hello.
 const HELLO_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -120,6 +120,9 @@ impl Stream {
                 FromWorker::Finish(finish) => {
                     self.flush_checkpoints(&mut checkpoints).await?;
                     reports.extend(convert::report(finish));
+                    if reports.len() >= MAX_BATCH {
+                        self.flush_reports(&mut reports).await?;
+                    }
                 }
                 FromWorker::Reject(reject) => {
                     // Until its next beat it would reject the same again, as fast as it is offered.
@@ -131,10 +134,16 @@ impl Stream {
                     }
                     self.flush_checkpoints(&mut checkpoints).await?;
                     reports.extend(rejected(reject));
+                    if reports.len() >= MAX_BATCH {
+                        self.flush_reports(&mut reports).await?;
+                    }
                 }
                 FromWorker::Checkpoint(report) => {
                     self.flush_reports(&mut reports).await?;
                     checkpoints.push(report);
+                    if checkpoints.len() >= MAX_BATCH {
+                        self.flush_checkpoints(&mut checkpoints).await?;
+                    }
                 }
                 FromWorker::Beat(beat) => {
                     self.flush_reports(&mut reports).await?;
@@ -215,6 +224,7 @@ impl Stream {
                 self.send(convert::superseded()).await?;
                 Err(Cut)
             }
+            HelloAnswer::Outdated => Err(Cut),
             HelloAnswer::Moved { address } => {
                 let moved = ToWorker::Moved(v1::Moved { address });
                 self.send(convert::message(moved)).await?;
@@ -290,9 +300,20 @@ impl Stream {
         }
         let reports = std::mem::take(reports);
         let keys: Vec<(ShardKey, Token)> = reports.iter().map(|r| (r.key, r.token)).collect();
-        let now = self.engine.context.store.now().await?;
-        let verdicts = self.engine.sessions.report(&self.actor, reports, now).await;
-        self.engine.wake.dispatch();
+        let plain = reports.iter().all(|r| r.ending == Ending::Succeeded);
+        let verdicts = self.engine.sessions.report(&self.actor, reports).await;
+        let accepted = |v: &&ReportVerdict| **v == ReportVerdict::Accepted;
+        let freed = verdicts.iter().filter(accepted).count();
+        if let Some(session) = self.session {
+            self.engine.dispatcher.freed(session, freed);
+        }
+        // A shard that failed may wait for its next attempt: the timer must know of it. And a run that
+        // ended may have let another one go.
+        if !plain || self.engine.dispatcher.something_comes_later() {
+            self.engine.wake.dispatch();
+        } else if self.engine.dispatcher.something_waits() {
+            self.engine.wake.hand_out();
+        }
         for ((key, token), verdict) in keys.into_iter().zip(verdicts) {
             if let ReportVerdict::Stale { detail } = &verdict {
                 tracing::info!(shard = %key, %token, worker = self.actor, "refused a stale report: {detail}");

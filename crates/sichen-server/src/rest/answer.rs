@@ -69,6 +69,11 @@ impl Failed {
         failed
     }
 
+    /// As a part of an answer to many.
+    pub(super) fn into_problem(self) -> Problem {
+        *self.0
+    }
+
     fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

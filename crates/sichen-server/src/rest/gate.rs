@@ -25,7 +25,7 @@ use super::answer::Failed;
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
 /// Requests that are carried out at once; more are asked to come again.
-pub const MAX_REQUESTS: usize = 256;
+pub const MAX_REQUESTS: usize = 1_024;
 /// How long a client waits for its answer.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 

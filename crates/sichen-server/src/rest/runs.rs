@@ -1,175 +1,24 @@
-//! Runs: started, listed, stopped, retried; their shards and events.
-
-use std::collections::BTreeMap;
+//! Runs: listed, stopped, retried; their shards and events.
+//!
+//! # Not here
+//! Starting them ([`super::start`]).
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-use sichen_core::document::OverlapSpec;
 use sichen_core::ids::{RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
-use sichen_core::model::{Period, Run};
+use sichen_core::model::Run;
 use sichen_core::port::{EventFilter, MAX_BATCH, RunFilter};
-use sichen_engine::control::{StartRun, Which};
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
 use super::{ACTOR, Api, convert, history, wire};
 
-/// Starts a run, or finds the one that its planned instant or key has already.
-#[utoipa::path(
-    post,
-    path = "/jobs/{namespace}/{name}/runs",
-    tag = "runs",
-    params(
-        ("namespace" = String, Path),
-        ("name" = String, Path),
-        ("Idempotency-Key" = Option<String>, Header, description = "The key, if the body gives none"),
-    ),
-    request_body = wire::StartRun,
-    responses(
-        (status = 200, body = wire::StartedRun, description = "It was there already"),
-        (status = 201, body = wire::StartedRun, description = "It was written now"),
-        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(super) async fn start(
-    State(api): State<Api>,
-    Segments(name): Segments<(String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<(StatusCode, Json<wire::StartedRun>), Failed> {
-    let name = request::job_name(name)?;
-    let body: wire::StartRun = request::json(&body)?;
-    let which = which(&body, &headers)?;
-    let period = body.period.as_ref().map(period).transpose()?;
-    let wanted = StartRun {
-        job: name,
-        which,
-        digest: digest(&body.parameters, period),
-        parameters: body.parameters,
-        period,
-        overlap: body.overlap.map(OverlapSpec::policy),
-    };
-    let started = api.0.control.start_run(ACTOR, wanted).await?;
-    api.0.engine.wake.dispatch();
-    if started.limited {
-        // The trigger waits for deadlines too, and may not know of one so near.
-        api.0.engine.wake.trigger();
-    }
-    let run = run(&api, started.run).await?;
-    let status = if started.created {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    let body = wire::StartedRun {
-        id: started.run.0,
-        key: run.key,
-        created: started.created,
-    };
-    Ok((status, Json(body)))
-}
-
-fn which(body: &wire::StartRun, headers: &HeaderMap) -> Result<Which, Failed> {
-    let header = headers.get("idempotency-key");
-    let header = header
-        .map(|value| value.to_str())
-        .transpose()
-        .map_err(|_| {
-            Failed::bad(
-                "SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead",
-            )
-        })?;
-    let key = match (&body.key, header) {
-        (Some(key), Some(header)) if key != header => {
-            return Err(Failed::bad(
-                "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
-            ));
-        }
-        (Some(key), _) => Some(key.clone()),
-        (None, header) => header.map(str::to_owned),
-    };
-    match (&body.planned_at, key) {
-        // With a planned instant, the instant is what makes a repeated request the same one.
-        (Some(at), None) => Ok(Which::Planned(request::instant("planned_at", at)?)),
-        (Some(at), Some(_)) if body.key.is_none() => {
-            Ok(Which::Planned(request::instant("planned_at", at)?))
-        }
-        (None, Some(key)) if !key.contains('\0') => Ok(Which::Manual(key)),
-        (None, Some(_)) => Err(Failed::bad(
-            "SC5022: `key` has a NUL character; take it out",
-        )),
-        (Some(_), Some(_)) | (None, None) => Err(Failed::bad(
-            "SC5022: give either `planned_at` or `key` (or the header `Idempotency-Key`), so that \
-             the same request again finds the same run",
-        )),
-    }
-}
-
-fn period(period: &wire::Period) -> Result<Period, Failed> {
-    let start = request::instant("period.start", &period.start)?;
-    let end = request::instant("period.end", &period.end)?;
-    if start > end {
-        return Err(Failed::bad("SC5021: period: start is after end"));
-    }
-    Ok(Period { start, end })
-}
-
-/// What makes two requests for one occasion the same. Empty for one that asks for nothing of its
-/// own, like those of schedules.
-fn digest(parameters: &serde_json::Map<String, Value>, period: Option<Period>) -> String {
-    if parameters.is_empty() && period.is_none() {
-        return String::new();
-    }
-    let mut text = String::new();
-    canonical(&Value::Object(parameters.clone()), &mut text);
-    if let Some(period) = period {
-        text.push_str(&format!(
-            "{}/{}",
-            period.start.as_microsecond(),
-            period.end.as_microsecond()
-        ));
-    }
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// JSON with its keys in order, whatever order they came in.
-fn canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let sorted: BTreeMap<_, _> = map.iter().collect();
-            out.push('{');
-            for (key, value) in sorted {
-                out.push_str(&Value::String(key.clone()).to_string());
-                out.push(':');
-                canonical(value, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string());
-        }
-    }
-}
-
 /// A run with its sums.
-async fn run(api: &Api, id: RunId) -> Result<wire::Run, Failed> {
+pub(super) async fn run(api: &Api, id: RunId) -> Result<wire::Run, Failed> {
     let found = api.store().get_run(id).await?;
     let (run, progress) = found.ok_or_else(|| Failed::not_found("run", id.to_string()))?;
     let time_zone = api.time_zone(run.job, run.revision).await?;

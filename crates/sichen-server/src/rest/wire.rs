@@ -253,6 +253,34 @@ pub struct StartRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     pub overlap: Option<OverlapSpec>,
+    /// Not to start before this instant (RFC 3339); at once if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
+}
+
+/// Many runs of one job that are to be started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartRuns {
+    /// Each by its planned instant or key; 1 to 1,000.
+    pub runs: Vec<StartRun>,
+}
+
+/// The answers to [`StartRuns`], in the same order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartedRuns {
+    /// One for each: the run, or why there is none.
+    pub runs: Vec<StartedOrProblem>,
+}
+
+/// What became of one of many wanted runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum StartedOrProblem {
+    /// It is there.
+    Started(StartedRun),
+    /// It is not; its neighbours are not touched by this.
+    Problem(Problem),
 }
 
 /// What a pause or a resume would do now. Nothing was written.

@@ -118,6 +118,7 @@ impl Sim {
             uid: format!("uid-{}", worker.name),
             boot_id: format!("boot-{}", worker.boot_id),
             incarnation: format!("{}-{}", worker.name, worker.life),
+            start: worker.life,
             pool: "default".to_owned(),
             slots: worker.slots,
             handlers: BTreeSet::from(["settle".to_owned()]),

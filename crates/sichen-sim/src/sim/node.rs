@@ -124,6 +124,8 @@ async fn pass(engine: Arc<Engine>, duty: Duty) -> Result<Pass, Error> {
             pass(done.next, done.runs > 0)
         }
         Duty::Dispatch => {
+            // What is known in memory first, as a running node does between its looks.
+            engine.dispatcher.hand_out(now).await?;
             let done = engine.dispatcher.run_once(now).await?;
             pass(
                 if done.refused > 0 {

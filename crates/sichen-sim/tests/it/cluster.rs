@@ -90,6 +90,27 @@ fn clusters_of_seeds_76_to_100_keep_every_promise() {
     check(76..=100);
 }
 
+/// In these seeds a frozen server takes up what a worker said long before; without an order of Hellos
+/// (`--zoo hellos-unordered`) it ended the session in which the same worker is at work: 71 when it was
+/// found, 1792 since other waits changed.
+#[test]
+fn an_old_hello_in_a_server_that_wakes_ends_no_later_session() {
+    for seed in [71, 1792] {
+        let outcome = sim::run(Options::of(seed), false);
+        assert!(outcome.is_ok(), "{outcome}");
+    }
+}
+
+/// In these seeds a node's coordinator waits for its own lock while a worker registers; it stood still
+/// for ever as long as nobody polled what another activity had woken.
+#[test]
+fn a_duty_that_waits_for_a_lock_goes_on() {
+    for seed in [454, 493] {
+        let outcome = sim::run(Options::of(seed), false);
+        assert!(outcome.is_ok(), "{outcome}");
+    }
+}
+
 #[test]
 fn the_same_seed_twice_is_the_same_history() {
     let mut hashes = Vec::new();

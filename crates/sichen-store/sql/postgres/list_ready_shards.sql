@@ -1,4 +1,9 @@
--- list_ready_shards: the first shards of run $1 (of pool $4 and rank $5) that are ready at $2.
-select no, token from shard
-where pool = $4 and rank = $5 and run_id = $1 and live and session_id is null and ready_at <= $2
-order by ready_at, no limit $3
+-- list_ready_shards: the first shards of each of these runs (of pool $4 and these ranks) that are ready at the clock $2
+-- , at most $3 a run. Differs from sqlite/list_ready_shards.sql in asking for many runs at once.
+select i.id, s.no, s.token
+from unnest($1::bigint[], $5::bigint[]) i (id, rank)
+cross join lateral (select no, token, ready_at from shard
+  where pool = $4 and rank = i.rank::integer and run_id = i.id and live and session_id is null
+    and ready_at <= (select sichen_now($2::bigint[]))
+  order by ready_at, no limit $3) s
+order by i.id, s.ready_at, s.no

@@ -1,5 +1,7 @@
 //! Leases on shards: granted, found overdue, taken back.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey};
@@ -54,10 +56,7 @@ pub(super) fn list_ready(
         }
         ready.sort_by_key(|s| (s.ready_at, s.key));
         heads.push(ReadyHead {
-            run: run.id,
-            job: run.job,
-            revision: run.revision,
-            terms: run.terms.clone(),
+            run: Arc::new(run.clone()),
             running: running(state, run.id),
             shards: ready
                 .into_iter()
@@ -77,10 +76,10 @@ fn running(state: &State, run: RunId) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-pub(super) fn next_ready_at(state: &State, now: Timestamp, pool: &Name) -> Option<Timestamp> {
+pub(super) fn next_ready_at(state: &State, after: Timestamp, pool: &Name) -> Option<Timestamp> {
     grantable_runs(state, pool)
         .flat_map(|run| state.shards_of(run.id))
-        .filter(|row| row.shard.state.is_grantable() && row.shard.ready_at > now)
+        .filter(|row| row.shard.state.is_grantable() && row.shard.ready_at > after)
         .map(|row| row.shard.ready_at)
         .min()
 }

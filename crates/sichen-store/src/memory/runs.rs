@@ -52,6 +52,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     let holder = new.born_leased.filter(|session| {
         count == 1
             && new.waits.is_none()
+            && new.ready_at <= tx.now
             && fences
                 .iter()
                 .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))

@@ -3,14 +3,22 @@
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::SessionId;
-use sichen_core::lease::has_expired;
+use sichen_core::lease::{has_expired, is_outdated};
 use sichen_core::model::{DutyKey, Session};
-use sichen_core::port::{Fence, Register, Registered, RenewVerdict};
+use sichen_core::port::{Fence, Register, RegisterVerdict, Registered, RenewVerdict};
 use sichen_core::zoo;
 
 use super::state::{Happened, State, Tx};
 
-pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
+pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> RegisterVerdict {
+    let sessions = tx.state.sessions.values();
+    let of_worker = sessions.filter(|s| s.worker.uid == r.worker.uid);
+    let newest = of_worker.map(|s| s.appearance).max();
+    if let Some(newest) = newest.filter(|newest| is_outdated(r.appearance, Some(*newest)))
+        && !zoo::is("hellos-unordered")
+    {
+        return RegisterVerdict::Outdated { newest };
+    }
     let live: Vec<Session> = tx
         .state
         .sessions
@@ -39,12 +47,12 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
     if zoo::is("no-incarnation") {
         let same = |s: &&Session| s.ended.is_none() && s.worker.uid == r.worker.uid;
         if let Some(old) = tx.state.sessions.values().find(same) {
-            return Registered {
+            return RegisterVerdict::Registered(Registered {
                 session: old.id,
                 expires_at: old.expires_at,
                 superseded: Vec::new(),
                 name_taken_by: None,
-            };
+            });
         }
     }
     let id = SessionId(tx.state.next_id());
@@ -57,6 +65,7 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
         id,
         ver: 1,
         worker: r.worker,
+        appearance: r.appearance,
         pool: r.pool,
         slots: r.slots,
         handlers: r.handlers,
@@ -72,12 +81,12 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> Registered {
         ..Happened::new(Kind::SessionRegistered, "", "live")
     };
     tx.event(Entity::Session(id), 1, happened);
-    Registered {
+    RegisterVerdict::Registered(Registered {
         session: id,
         expires_at,
         superseded,
         name_taken_by,
-    }
+    })
 }
 
 pub(super) fn renew(

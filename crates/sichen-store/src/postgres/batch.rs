@@ -53,6 +53,8 @@ impl Batched {
 pub(super) struct Gathered {
     rows: BTreeMap<Batched, Vec<Vec<Param>>>,
     runs: BTreeMap<i64, [i64; 4]>,
+    /// Outcomes: state, reason, instant. They are written together with the counts.
+    settled: BTreeMap<i64, (&'static str, String, i64)>,
     active: BTreeMap<Uuid, [i64; 2]>,
     grants: BTreeMap<i64, i64>,
 }
@@ -69,6 +71,10 @@ impl Gathered {
         }
     }
 
+    pub fn settle(&mut self, run: i64, outcome: &'static str, reason: &str, at: i64) {
+        self.settled.insert(run, (outcome, reason.to_owned(), at));
+    }
+
     pub fn count_active(&mut self, job: Uuid, by: [i64; 2]) {
         let sums = self.active.entry(job).or_default();
         for (sum, by) in sums.iter_mut().zip(by) {
@@ -82,6 +88,11 @@ impl Gathered {
 
     /// All of it, as statements with a column a parameter and the number of rows.
     pub fn take(&mut self) -> Vec<(&'static str, Vec<Param>, u64)> {
+        for (run, (outcome, reason, at)) in std::mem::take(&mut self.settled) {
+            let by = self.runs.remove(&run).unwrap_or_default();
+            let row = (run, outcome, reason, at, by[0], by[1], by[2], by[3]);
+            self.add(Batched::SettleRun, row);
+        }
         for (run, by) in std::mem::take(&mut self.runs) {
             self.add(Batched::CountRun, (run, by[0], by[1], by[2], by[3]));
         }

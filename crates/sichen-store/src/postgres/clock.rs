@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::timekeeping::{Kept, Reading, Timekeeper, Told};
+use sichen_core::timekeeping::{Kept, MAX_STEP, Reading, Timekeeper, Told};
 
+use super::param::Param;
 use super::row::at;
 use super::sql;
 use super::tx::{Result, Tx};
@@ -16,13 +17,38 @@ const MARK_LAG_MICROS: i64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Time {
     given: Option<Arc<dyn Clock>>,
-    keeper: Mutex<(Timekeeper, bool)>,
+    keeper: Mutex<Keeper>,
+}
+
+#[derive(Debug, Default)]
+struct Keeper {
+    time: Timekeeper,
+    /// What the database had kept when it was last read.
+    kept: Kept,
+    held: bool,
 }
 
 impl Time {
     pub fn new(given: Option<Arc<dyn Clock>>) -> Self {
         let keeper = Mutex::default();
         Self { given, keeper }
+    }
+
+    /// What statements that read the clock themselves must know of it (`sichen_now` in
+    /// `sql/postgres/migrations/0006_hot.sql`): the time to use instead of the database's, the time by
+    /// the monotonic clock alone, and the furthest step that is believed.
+    pub fn known(&self) -> Param {
+        let step = i64::try_from(MAX_STEP.as_micros()).unwrap_or(i64::MAX);
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let (given, steady) = match &self.given {
+            Some(clock) => {
+                let kept = keeper.kept;
+                let now = keeper.time.read(clock.reading(), &kept).now;
+                (Some(now), Some(now))
+            }
+            None => (None, keeper.time.steady(SystemClock.elapsed())),
+        };
+        Param::OptInts(vec![given.map(at), steady.map(at), Some(step)])
     }
 
     /// The present by the given clock, if there is one.
@@ -40,9 +66,9 @@ impl Time {
             },
         };
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = keeper.0.read(reading, kept);
-        report(&told, keeper.1);
-        keeper.1 = told.held;
+        let told = keeper.time.read(reading, kept);
+        report(&told, keeper.held);
+        (keeper.kept, keeper.held) = (*kept, told.held);
         told
     }
 

@@ -37,7 +37,7 @@ const DIRECT: &str = "sichen.direct";
 /// The connections of one store.
 pub(super) struct Connections {
     pool: Pool,
-    pooled: bool,
+    pub pooled: bool,
     pub begin_write: String,
     pub begin_read: String,
 }

@@ -38,15 +38,17 @@ pub(super) async fn register_node(
 }
 
 pub(super) async fn renew_node(
-    tx: &mut Tx,
+    read: &Read,
     node: NodeId,
     ttl: SignedDuration,
 ) -> Result<Option<Timestamp>> {
-    let end = until(tx, ttl);
-    let renewed = tx
-        .run_one(sql::RENEW_NODE, (int(node.0), at(end), at(tx.now)))
-        .await?;
-    Ok(renewed.then_some(end))
+    let params = (int(node.0), micros(ttl), read.clock());
+    read.one(sql::RENEW_NODE, params, |row| row.at(0)).await
+}
+
+/// A length of time as statements take it.
+pub(super) fn micros(length: SignedDuration) -> i64 {
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
 }
 
 async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
@@ -84,6 +86,7 @@ pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Resu
             (text.as_str(), int(term.0), int(node.0), ver),
         )
         .await?;
+        tx.duty_changed(&text);
         let data = serde_json::json!({ "node": node.0, "term": term.0 });
         let happened = Happened {
             cause: evidence,
@@ -108,6 +111,7 @@ pub(super) async fn release(tx: &mut Tx, fences: &[Fence]) -> Result<()> {
         {
             continue;
         }
+        tx.duty_changed(&text);
         let data = serde_json::json!({ "term": fence.term.0 });
         let happened = Happened {
             data,

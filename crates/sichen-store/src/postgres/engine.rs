@@ -71,9 +71,36 @@ impl Engine {
     }
 
     pub fn clock(&self) -> Answer<'_, Told> {
-        self.read(|read| {
-            let told = read.told();
-            Box::pin(async move { Ok(told) })
+        let shared = Arc::clone(&self.shared);
+        self.run(async move {
+            let mut tries = 0;
+            loop {
+                let failed = match shared.try_clock().await {
+                    Ok(told) => return Ok(told),
+                    Err(failed) => failed,
+                };
+                shared.pause(failed, &mut tries).await?;
+            }
+        })
+    }
+
+    /// Runs `f`, whose statements need no common snapshot and no clock but the one they read
+    /// themselves, and of which none does harm when it is repeated.
+    pub fn glance<'a, T, F>(&'a self, f: F) -> Answer<'a, T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move {
+            let mut tries = 0;
+            loop {
+                let failed = match shared.try_glance(&f).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failed) => failed,
+                };
+                shared.pause(failed, &mut tries).await?;
+            }
         })
     }
 
@@ -139,9 +166,47 @@ impl Shared {
         });
         let answer = answer.await?;
         let again = read.may_fare_better();
-        // A snapshot has nothing to commit; if this fails the connection is closed.
-        let _ = self.in_time(read.end("commit")).await;
+        // After an error the connection is closed instead.
+        if answer.is_ok() {
+            read.leave().await;
+        }
         answer.map_err(|e| (e, again))
+    }
+
+    async fn try_clock(&self) -> std::result::Result<Told, Failed> {
+        if self.connections.pooled {
+            return self
+                .try_read(&|read: &Read| {
+                    let told = read.told();
+                    Box::pin(async move { Ok(told) })
+                })
+                .await;
+        }
+        let mut read = self.connected().await?;
+        match self.in_time(read.tell_time()).await? {
+            Ok(()) => Ok(read.told()),
+            Err(e) => Err((e, read.may_fare_better())),
+        }
+    }
+
+    async fn try_glance<T, F>(&self, f: &F) -> std::result::Result<T, Failed>
+    where
+        F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync,
+    {
+        if self.connections.pooled {
+            // What a session is to know is said at the start of each transaction.
+            let tx = Tx::new(self.read_on(&self.connections.begin_write).await?, None);
+            let answer = self.in_time(f(&tx)).await?;
+            let again = tx.may_fare_better();
+            let answer = answer.map_err(|e| (e, again))?;
+            return match self.in_time(tx.end("commit")).await? {
+                Ok(()) => Ok(answer),
+                Err(e) => Err(fault(&e)),
+            };
+        }
+        let read = self.connected().await?;
+        let answer = self.in_time(f(&read)).await?;
+        answer.map_err(|e| (e, read.may_fare_better()))
     }
 
     async fn write<T, F>(&self, op: Option<Op>, f: F) -> Result<T>
@@ -198,12 +263,14 @@ impl Shared {
     }
 
     async fn read_on(&self, begin: &str) -> std::result::Result<Read, Failed> {
+        let read = self.connected().await?;
+        read.begin(begin).await;
+        Ok(read)
+    }
+
+    async fn connected(&self) -> std::result::Result<Read, Failed> {
         let link = self.connections.get().await?;
-        let read = Read::new(link, Arc::clone(&self.common));
-        match self.in_time(read.begin(begin)).await? {
-            Ok(()) => Ok(read),
-            Err(e) => Err((e, read.may_fare_better())),
-        }
+        Ok(Read::new(link, Arc::clone(&self.common)))
     }
 
     /// Gives up what has no answer in time: its connection is closed when it is dropped.

@@ -1,7 +1,7 @@
 //! Locks, in the port's order, and the rows under them.
 //!
 //! A use case locks what it will decide upon before it reads the clock: duties, jobs, runs, shards,
-//! sessions, each by ascending key. A locked row is kept, so that the rules need not ask for it again.
+//! sessions, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
@@ -40,6 +40,47 @@ pub(super) struct Kept {
     pub running: BTreeMap<RunId, u32>,
 }
 
+/// What a use case locks before it reads the clock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locks {
+    /// Duties, kept as they are.
+    pub duties: Vec<String>,
+    /// Whether the jobs of the runs are locked too, before them: where a run may close.
+    pub closing: bool,
+    pub runs: Vec<RunId>,
+    pub shards: Vec<ShardKey>,
+    pub jobs: Vec<uuid::Uuid>,
+    pub sessions: Vec<SessionId>,
+}
+
+impl Locks {
+    /// The runs of `shards`, and these.
+    pub fn of_shards(shards: Vec<ShardKey>) -> Self {
+        let mut runs: Vec<RunId> = shards.iter().map(|key| key.run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        Self {
+            runs,
+            shards,
+            ..Self::default()
+        }
+    }
+
+    /// The statements that lock them.
+    pub fn statements(&self) -> impl Iterator<Item = &'static str> {
+        [
+            (!self.duties.is_empty(), sql::SHARE_DUTIES),
+            (self.closing, sql::LOCK_JOBS_OF_RUNS),
+            (!self.jobs.is_empty(), sql::LOCK_JOBS),
+            (!self.runs.is_empty(), sql::LOCK_RUNS),
+            (!self.shards.is_empty(), sql::LOCK_SHARDS),
+            (!self.sessions.is_empty(), sql::LOCK_SESSIONS),
+        ]
+        .into_iter()
+        .filter_map(|(used, statement)| used.then_some(statement))
+    }
+}
+
 impl Tx {
     /// Locks duties: against change by others, or (`shared`) against any.
     pub async fn lock_duties(&self, keys: Vec<String>, shared: bool) -> Result<()> {
@@ -54,9 +95,7 @@ impl Tx {
         let rows = self
             .all(statement, [keys], |row| Ok((row.text(0)?, row.duty()?)))
             .await?;
-        if shared {
-            self.kept(|kept| kept.duties.extend(rows));
-        }
+        self.kept(|kept| kept.duties.extend(rows));
         Ok(())
     }
 
@@ -73,16 +112,31 @@ impl Tx {
         self.kept(|kept| kept.jobs.extend(rows));
     }
 
-    /// Locks runs, and their jobs before them.
+    /// Locks runs, and their jobs before them: who closes a run decides what that lets go.
     pub async fn lock_runs(&self, ids: &[RunId]) -> Result<()> {
+        self.lock_jobs_of(ids).await?;
+        self.lock_run_rows(ids).await
+    }
+
+    /// Locks the jobs of runs.
+    pub async fn lock_jobs_of(&self, ids: &[RunId]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
         let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
         let jobs = self
-            .all(sql::LOCK_JOBS_OF_RUNS, [ids.clone()], |row| row.job())
+            .all(sql::LOCK_JOBS_OF_RUNS, [ids], |row| row.job())
             .await?;
         self.keep_jobs(jobs);
+        Ok(())
+    }
+
+    /// Locks runs alone: for what neither opens nor closes any.
+    pub async fn lock_run_rows(&self, ids: &[RunId]) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
         let rows = self.all(sql::LOCK_RUNS, [ids], |row| row.run()).await?;
         let rows = rows.into_iter().map(|run| (run.id, run));
         self.kept(|kept| kept.runs.extend(rows));
@@ -185,6 +239,10 @@ impl Tx {
         self.kept(|kept| drop(kept.sessions.remove(&id)));
     }
 
+    pub fn duty_changed(&self, key: &str) {
+        self.kept(|kept| drop(kept.duties.remove(key)));
+    }
+
     pub fn job_changed(&self, uid: JobUid) {
         self.kept(|kept| drop(kept.jobs.remove(&uid)));
     }
@@ -212,12 +270,24 @@ impl Tx {
 
     /// Looks up the runs of many occasions of locked jobs at once, and draws ids for those without.
     pub async fn look_for_runs(&self, of: Vec<(JobUid, String)>) -> Result<()> {
-        self.warm(sql::FIND_RUN).await?;
-        let found = try_join_all(of.iter().map(|(job, key)| self.run_of(*job, key))).await?;
-        let new = found.iter().filter(|found| found.is_none()).count();
+        let (jobs, keys): (Vec<uuid::Uuid>, Vec<String>) =
+            of.iter().map(|(job, key)| (job.0, key.clone())).unzip();
+        let found = self
+            .all(sql::FIND_RUN, (jobs, keys), |row| {
+                let run = (RunId(row.u64(2)?), row.text(3)?);
+                Ok((JobUid(row.uuid(0)?), row.text(1)?, run))
+            })
+            .await?;
+        let new = of.len().saturating_sub(found.len());
         self.kept(|kept| {
-            for ((job, key), found) in of.into_iter().zip(found) {
-                kept.occasions.entry(job).or_default().insert(key, found);
+            for (job, key) in of {
+                kept.occasions.entry(job).or_default().insert(key, None);
+            }
+            for (job, key, run) in found {
+                kept.occasions
+                    .entry(job)
+                    .or_default()
+                    .insert(key, Some(run));
             }
         });
         self.reserve_ids(new).await
@@ -250,19 +320,26 @@ impl Tx {
         if let Some(running) = kept {
             return Ok(running);
         }
-        let running = self.count(sql::COUNT_RUNNING, [int(id.0)]).await?;
-        self.kept(|kept| kept.running.insert(id, running));
-        Ok(running)
+        self.count_holds(&[], &[id]).await?;
+        Ok(self.kept(|kept| kept.running.get(&id).copied().unwrap_or(0)))
     }
 
     /// Counts what many locked sessions and runs hold at once.
     pub async fn count_holds(&self, sessions: &[SessionId], runs: &[RunId]) -> Result<()> {
         self.warm(sql::COUNT_HELD).await?;
-        self.warm(sql::COUNT_RUNNING).await?;
         let known = try_join_all(sessions.iter().map(|id| self.session(*id))).await?;
         let known: Vec<_> = known.into_iter().flatten().collect();
         try_join_all(known.iter().map(|s| self.held(s.id, &s.pool))).await?;
-        try_join_all(runs.iter().map(|id| self.running(*id))).await?;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = runs.iter().map(|id| int(id.0)).collect();
+        let counted = self
+            .all(sql::COUNT_RUNNING, [ids], |row| {
+                Ok((RunId(row.u64(0)?), row.u32(1)?))
+            })
+            .await?;
+        self.kept(|kept| kept.running.extend(counted));
         Ok(())
     }
 
@@ -277,14 +354,6 @@ impl Tx {
                 *running += 1;
             }
         });
-    }
-
-    /// Locks the runs of shards, and their jobs before them.
-    pub async fn lock_runs_of(&self, keys: &[ShardKey]) -> Result<()> {
-        let mut runs: Vec<RunId> = keys.iter().map(|key| key.run).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        self.lock_runs(&runs).await
     }
 
     /// Locks the live job of a name.

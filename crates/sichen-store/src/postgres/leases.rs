@@ -1,15 +1,16 @@
 //! Leases on shards: granted, found overdue, taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::try_join;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
-use sichen_core::model::{DutyKey, Run, Session};
+use sichen_core::model::{DutyKey, Run, RunTerms, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
@@ -31,48 +32,67 @@ pub(super) async fn list_ready(
     runs: u32,
     per_run: u32,
 ) -> Result<Vec<ReadyHead>> {
-    let now = at(read.now);
+    let now = read.clock();
     let after = match after {
         Some(id) => read.run_row(id).await?,
         None => None,
     };
     // Ranks are negated priorities: smaller than any comes first.
     let place = after.map_or((i32::MIN, 0), |run| (runs::rank(&run.terms), int(run.id.0)));
-    let params = (pool.as_str(), place.0, place.1, now, runs);
+    let params = (pool.as_str(), place.0, place.1, now.clone(), runs);
     let open: Vec<Run> = read
         .all(sql::LIST_READY_RUNS, params, |row| row.run())
         .await?;
-    read.warm(sql::LIST_READY_SHARDS).await?;
-    read.warm(sql::COUNT_RUNNING).await?;
-    // Asked all at once, answered in one or two round trips.
-    try_join_all(open.into_iter().map(|run| head(read, run, now, per_run))).await
-}
-
-async fn head(read: &Read, run: Run, now: i64, per_run: u32) -> Result<ReadyHead> {
-    let id = run.id;
-    let (pool, rank) = (run.terms.pool.as_str(), runs::rank(&run.terms));
-    let params = (int(id.0), now, per_run, pool, rank);
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (ids, ranks): (Vec<i64>, Vec<i64>) = open
+        .iter()
+        .map(|run| (int(run.id.0), i64::from(runs::rank(&run.terms))))
+        .unzip();
+    // Of a run that has not started nothing can be running.
+    let started = open.iter().filter(|run| run.state != RunState::Scheduled);
+    let started: Vec<i64> = started.map(|run| int(run.id.0)).collect();
+    let params = (ids, now, per_run, pool.as_str(), ranks);
     let shards = read.all(sql::LIST_READY_SHARDS, params, |row| {
-        Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
+        let key = ShardKey::new(RunId(row.u64(0)?), row.i32(1)?);
+        Ok((key, Token(row.u64(2)?)))
     });
-    let running = read.count(sql::COUNT_RUNNING, [int(id.0)]);
+    let running = async {
+        if started.is_empty() {
+            return Ok(Vec::new());
+        }
+        read.all(sql::COUNT_RUNNING, [started], |row| {
+            Ok((RunId(row.u64(0)?), row.u32(1)?))
+        })
+        .await
+    };
     let (shards, running) = try_join(shards, running).await?;
-    Ok(ReadyHead {
-        run: id,
-        job: run.job,
-        revision: run.revision,
-        terms: run.terms,
-        running,
-        shards,
-    })
+    let running: BTreeMap<RunId, u32> = running.into_iter().collect();
+    let mut heads: BTreeMap<RunId, Vec<(ShardKey, Token)>> = BTreeMap::new();
+    for (key, token) in shards {
+        heads.entry(key.run).or_default().push((key, token));
+    }
+    let head = |run: Run| {
+        // None are left if they were given away between the two statements.
+        let shards = heads.remove(&run.id)?;
+        Some(ReadyHead {
+            running: running.get(&run.id).copied().unwrap_or(0),
+            shards,
+            run: Arc::new(run),
+        })
+    };
+    Ok(open.into_iter().filter_map(head).collect())
 }
 
-pub(super) async fn next_ready_at(read: &Read, pool: &Name) -> Result<Option<Timestamp>> {
-    read.one(
-        sql::GET_NEXT_READY_AT,
-        (pool.as_str(), at(read.now)),
-        |row| row.at(0),
-    )
+pub(super) async fn next_ready_at(
+    read: &Read,
+    pool: &Name,
+    after: Timestamp,
+) -> Result<Option<Timestamp>> {
+    read.one(sql::GET_NEXT_READY_AT, (pool.as_str(), at(after)), |row| {
+        row.at(0)
+    })
     .await
 }
 
@@ -113,7 +133,11 @@ pub(super) async fn lease(
     let current = tx.under(fence).await?;
     if current {
         let sessions: BTreeSet<_> = grants.iter().map(|grant| grant.session).collect();
-        let runs: BTreeSet<_> = grants.iter().map(|grant| grant.key.run).collect();
+        let mut runs = BTreeSet::new();
+        for grant in grants {
+            let run = tx.run_row(grant.key.run).await?;
+            runs.extend(run.filter(Run::limits_parallelism).map(|run| run.id));
+        }
         let (sessions, runs) = (Vec::from_iter(sessions), Vec::from_iter(runs));
         tx.count_holds(&sessions, &runs).await?;
     }
@@ -127,7 +151,7 @@ pub(super) async fn lease(
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok((row, run)) => {
-                let granted = hand_over(tx, row, grant.session, grant.timeouts, false).await?;
+                let granted = hand_over(tx, row, grant.session, grant.timeouts, None).await?;
                 start(tx, &run, grant.timeouts).await?;
                 GrantVerdict::Granted(Box::new(granted))
             }
@@ -157,7 +181,7 @@ async fn check(
     if !ready || run.stop.is_some() || run.state.is_closed() || late(&run, tx.now).is_some() {
         return Ok(Err(GrantRefused::NotReady));
     }
-    let full = tx.running(run.id).await? >= run.terms.parallelism;
+    let full = run.limits_parallelism() && tx.running(run.id).await? >= run.terms.parallelism;
     Ok(match can_hold(tx, grant.session, &run.terms.pool).await? {
         Err(refused) => Err(refused),
         Ok(()) if full => Err(GrantRefused::Parallelism),
@@ -165,13 +189,13 @@ async fn check(
     })
 }
 
-/// Gives a waiting shard to a session.
+/// Gives a waiting shard to a session, or a new one of a run with the terms `born`, which is written here.
 pub(super) async fn hand_over(
     tx: &mut Tx,
     row: ShardRow,
     session: SessionId,
     limits: Timeouts,
-    born: bool,
+    born: Option<&RunTerms>,
 ) -> Result<Granted> {
     let ShardRow {
         mut shard,
@@ -179,7 +203,11 @@ pub(super) async fn hand_over(
     } = row;
     let now = tx.now;
     let (grant_seq, worker) = tx.count_grant(session).await?;
-    let from = if born { "" } else { shard.state.word() };
+    let from = if born.is_some() {
+        ""
+    } else {
+        shard.state.word()
+    };
     let before = shard.token;
     shard.state = ShardState::Running;
     shard.token = shard.token.next(tx.epoch);
@@ -193,7 +221,7 @@ pub(super) async fn hand_over(
     shard.timeout_at = timeouts::timeout_at(shard.attempt_until, shard.stall, now);
     shard.digest = String::new();
     shard.started_at = Some(now);
-    shard.ver += u32::from(!born);
+    shard.ver += u32::from(born.is_none());
     let params = params![
         int(shard.key.run.0),
         shard.key.no.0,
@@ -210,7 +238,10 @@ pub(super) async fn hand_over(
         opt_at(shard.attempt_until),
         opt_micros(shard.stall),
     ];
-    tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params));
+    match born {
+        Some(terms) => runs::insert_leased(tx, &shard, terms)?,
+        None => tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params)),
+    }
     tx.shard_given(shard.key, session);
     let data = serde_json::json!({
         "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
@@ -247,7 +278,7 @@ pub(super) async fn list_overdue(
 ) -> Result<Vec<Overdue>> {
     let limit = limit as usize;
     let over = read
-        .all(sql::LIST_HOLDERS, (pool.as_str(), at(read.now)), |row| {
+        .all(sql::LIST_HOLDERS, (pool.as_str(), read.clock()), |row| {
             Ok(SessionId(row.u64(0)?))
         })
         .await?;
@@ -265,10 +296,9 @@ pub(super) async fn list_overdue(
             found.insert(row.shard.key, (row.shard, true));
         }
     }
-    if found.len() < limit
-        && let Ok(ended_by) = read.now.checked_sub(grace)
-    {
-        let params = (pool.as_str(), at(ended_by), int(limit as u64));
+    if found.len() < limit {
+        let grace = i64::try_from(grace.as_micros()).unwrap_or(i64::MAX);
+        let params = (pool.as_str(), read.clock(), int(limit as u64), grace);
         for row in read
             .all(sql::LIST_TIMED_OUT, params, |row| row.shard())
             .await?

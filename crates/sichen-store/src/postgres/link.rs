@@ -50,6 +50,12 @@ impl Link {
         self.client.batch_execute(text).await
     }
 
+    /// [`Link::batch`] that its first poll sends; it finds no rows.
+    pub fn batch_ahead(self: &Arc<Self>, text: &str) -> BoxFuture<'static, Result<u64, Error>> {
+        let (link, text) = (Arc::clone(self), text.to_owned());
+        Box::pin(async move { link.client.batch_execute(&text).await.map(|()| 0) })
+    }
+
     /// Prepares a statement where that is kept.
     pub async fn ready(&self, statement: &'static str) -> Result<Ready, Error> {
         if self.pooled {

@@ -15,8 +15,8 @@ use sichen_core::ids::{
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run, RunTerms,
-    Session, Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run,
+    RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
@@ -329,6 +329,11 @@ impl<'a> Row<'a> {
         Ok(ShardRow { shard, last_end })
     }
 
+    /// The last column.
+    pub fn last_u32(self) -> Result<u32> {
+        self.u32(self.0.len().saturating_sub(1))
+    }
+
     pub fn session(self) -> Result<Session> {
         let ended = match (self.opt_at(13)?, self.maybe(14, Self::text)?) {
             (Some(at), Some(cause)) => Some((at, cause)),
@@ -343,6 +348,7 @@ impl<'a> Row<'a> {
                 boot_id: self.text(4)?,
                 incarnation: self.text(5)?,
             },
+            appearance: self.appearance(15)?,
             pool: self.name(6)?,
             slots: self.u32(7)?,
             handlers: self.parsed(8, "list of handlers", |s| serde_json::from_str(s).ok())?,
@@ -351,6 +357,14 @@ impl<'a> Row<'a> {
             registered_at: self.at(11)?,
             expires_at: self.at(12)?,
             ended,
+        })
+    }
+
+    /// The appearance in two columns from `i` on.
+    pub fn appearance(self, i: usize) -> Result<Appearance> {
+        Ok(Appearance {
+            start: self.u64(i)?,
+            registration: self.u64(i + 1)?,
         })
     }
 

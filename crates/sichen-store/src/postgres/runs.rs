@@ -15,10 +15,10 @@ use sichen_core::port::{
     RequestVerdict, RunFilter,
 };
 
-use super::batch::Batched;
+use super::batch::{Batched, ROWS};
 use super::jobs::array;
-use super::param::{Params, params};
-use super::row::{JobRow, ShardRow, at, int, not_before, opt_at};
+use super::param::{Param, Params, params};
+use super::row::{JobRow, ShardRow, at, int, not_before, opt_at, opt_micros};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, leases, sql};
 
@@ -56,7 +56,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
     let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
     let holder = match new.born_leased {
-        Some(session) if count == 1 && new.waits.is_none() => {
+        Some(session) if count == 1 && new.waits.is_none() && new.ready_at <= tx.now => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence).await?,
@@ -137,12 +137,14 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         tx.count_active(new.job, 1, i32::from(waits.is_some()));
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    let ready_at = if waits.is_some() {
-        parked()
-    } else {
-        new.ready_at
-    };
-    insert_shards(tx, id, terms, first, &new.shards, ready_at)?;
+    if holder.is_none() {
+        let ready_at = if waits.is_some() {
+            parked()
+        } else {
+            new.ready_at
+        };
+        insert_shards(tx, id, terms, first, &new.shards, ready_at).await?;
+    }
     let detail = format!("replaced by {occasion}");
     for old in replaced {
         stop(tx, old, StopCause::Cancel, &detail).await?;
@@ -157,8 +159,9 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let Some(descriptor) = new.shards.into_iter().next() else {
         return Ok(CreateVerdict::Created(id, None));
     };
+    let born = Some(&new.terms);
     let row = waiting(ShardKey::new(id, first), descriptor, new.ready_at);
-    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, true).await?;
+    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, born).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 
@@ -276,7 +279,7 @@ fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardR
 }
 
 /// Writes shards numbered from `first`, waiting.
-pub(super) fn insert_shards(
+pub(super) async fn insert_shards(
     tx: &Tx,
     run: RunId,
     terms: &RunTerms,
@@ -285,12 +288,57 @@ pub(super) fn insert_shards(
     ready_at: Timestamp,
 ) -> Result<()> {
     let (ready_at, rank) = (not_before(ready_at), rank(terms));
-    for (no, descriptor) in (first..).zip(descriptors) {
+    for (n, (no, descriptor)) in (first..).zip(descriptors).enumerate() {
+        if n > 0 && n % ROWS == 0 {
+            // A large run is not held in memory as a whole.
+            tx.press().await?;
+        }
         let text = serde_json::to_string(descriptor)
             .map_err(|e| Error::Corrupt(format!("descriptors of run {run}: {e}")))?;
-        let row = (int(run.0), terms.pool.as_str(), no, text, ready_at, rank);
+        let row = params![
+            int(run.0),
+            terms.pool.as_str(),
+            no,
+            text,
+            ready_at,
+            rank,
+            ShardState::Scheduled.word(),
+            0,
+            0,
+            Param::Null,
+            0,
+            Param::Null,
+            Param::Null,
+            Param::Null,
+            Param::Null
+        ];
         tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     }
+    Ok(())
+}
+
+/// Writes a shard that is given away at once.
+pub(super) fn insert_leased(tx: &Tx, shard: &Shard, terms: &RunTerms) -> Result<()> {
+    let text = serde_json::to_string(&shard.descriptor)
+        .map_err(|e| Error::Corrupt(format!("descriptor of shard {}: {e}", shard.key)))?;
+    let row = params![
+        int(shard.key.run.0),
+        terms.pool.as_str(),
+        shard.key.no.0,
+        text,
+        not_before(shard.ready_at),
+        rank(terms),
+        shard.state.word(),
+        int(shard.token.0),
+        shard.attempt,
+        shard.session.map(|session| int(session.0)),
+        int(shard.grant_seq),
+        opt_at(shard.timeout_at),
+        opt_at(shard.started_at),
+        opt_at(shard.attempt_until),
+        opt_micros(shard.stall),
+    ];
+    tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     Ok(())
 }
 
@@ -325,12 +373,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         }
         _ => String::new(),
     };
-    tx.gathered(|gathered| {
-        gathered.add(
-            Batched::SettleRun,
-            (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
-        )
-    });
+    tx.gathered(|gathered| gathered.settle(int(id.0), outcome.word(), &reason, at(tx.now)));
     tx.run_changed(id);
     tx.count_active(run.job, -1, -i32::from(run.waits.is_some()));
     let c = run.counters;
@@ -554,14 +597,14 @@ pub(super) async fn reopen(
 
 pub(super) async fn list_late(read: &Read, partitions: &[u8], limit: u32) -> Result<LateRuns> {
     let listed = |statement| {
-        let params = (at(read.now), array(partitions), limit);
+        let params = (read.clock(), array(partitions), limit);
         read.all(statement, params, |row| {
             let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
             Ok((RunId(row.u64(0)?), partition))
         })
     };
     let first = |statement| {
-        let params = (at(read.now), array(partitions));
+        let params = (read.clock(), array(partitions));
         read.one(statement, params, |row| row.at(0))
     };
     let late = try_join(

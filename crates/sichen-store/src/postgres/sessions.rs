@@ -2,23 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::try_join_all;
 use jiff::SignedDuration;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::SessionId;
-use sichen_core::lease::has_expired;
+use sichen_core::lease::{has_expired, is_outdated};
 use sichen_core::model::{DutyKey, Session, Shard};
 use sichen_core::name::Name;
-use sichen_core::port::{Error, Fence, Register, Registered, RenewVerdict};
+use sichen_core::port::{Error, Fence, Register, RegisterVerdict, Registered, RenewVerdict};
 
-use super::duties::until;
-use super::row::{at, int};
+use super::duties::{micros, until};
+use super::param::params;
+use super::row::{Row, at, int};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
 
-pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<Registered> {
+pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<RegisterVerdict> {
     if let Some(id) = tx.first_result().await? {
         return registered_before(tx, SessionId(id)).await;
+    }
+    let newest = tx
+        .one(sql::GET_APPEARANCE, [r.worker.uid.as_str()], |row| {
+            row.appearance(0)
+        })
+        .await?;
+    if let Some(newest) = newest.filter(|newest| is_outdated(r.appearance, Some(*newest))) {
+        return Ok(RegisterVerdict::Outdated { newest });
     }
     let mut superseded = Vec::new();
     let mut name_taken_by = None;
@@ -51,7 +59,7 @@ pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<Registered> {
     tx.keep_result(id.0).await?;
     let expires_at = until(tx, r.ttl);
     let handlers = serde_json::Value::from(r.handlers.clone()).to_string();
-    let params = (
+    let params = params![
         int(id.0),
         r.worker.name.as_str(),
         r.worker.uid.as_str(),
@@ -62,7 +70,9 @@ pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<Registered> {
         handlers,
         at(tx.now),
         at(expires_at),
-    );
+        int(r.appearance.start),
+        int(r.appearance.registration),
+    ];
     tx.must(sql::INSERT_SESSION, params).await?;
     let data = serde_json::json!({
         "worker": r.worker.name.as_str(), "incarnation": r.worker.incarnation,
@@ -73,35 +83,35 @@ pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<Registered> {
         ..Happened::new(Kind::SessionRegistered, "", "live")
     };
     tx.event(&Entity::Session(id), 1, &happened)?;
-    Ok(Registered {
+    Ok(RegisterVerdict::Registered(Registered {
         session: id,
         expires_at,
         superseded,
         name_taken_by,
-    })
+    }))
 }
 
 /// The answer to a registration that was committed before and is repeated.
-async fn registered_before(read: &Read, id: SessionId) -> Result<Registered> {
+async fn registered_before(read: &Read, id: SessionId) -> Result<RegisterVerdict> {
     let session = read.session(id).await?;
     let session = session.ok_or_else(|| Error::Corrupt(format!("session {id} is gone")))?;
-    Ok(Registered {
+    Ok(RegisterVerdict::Registered(Registered {
         session: id,
         expires_at: session.expires_at,
         superseded: Vec::new(),
         name_taken_by: None,
-    })
+    }))
 }
 
-/// Takes the beats of sessions under lock.
+/// Takes the beats of sessions.
 pub(super) async fn renew(
-    tx: &Tx,
+    read: &Read,
     ids: &[SessionId],
     ttl: SignedDuration,
 ) -> Result<Vec<RenewVerdict>> {
     let all: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
-    let params = (all, at(until(tx, ttl)), at(tx.now));
-    let renewed: BTreeMap<_, _> = tx
+    let params = (all, micros(ttl), read.clock());
+    let renewed: BTreeMap<_, _> = read
         .all(sql::RENEW_SESSION, params, |row| {
             Ok((SessionId(row.u64(0)?), row.at(1)?))
         })
@@ -114,7 +124,7 @@ pub(super) async fn renew(
             verdicts.push(RenewVerdict::Renewed { expires_at });
             continue;
         }
-        let ended = tx.session(*id).await?.and_then(|s| s.ended);
+        let ended = read.session(*id).await?.and_then(|s| s.ended);
         verdicts.push(match ended {
             Some((_, cause)) if cause == "superseded" => RenewVerdict::Superseded,
             _ => RenewVerdict::Lost,
@@ -155,22 +165,15 @@ async fn end_now(tx: &mut Tx, session: &Session, cause: &str) -> Result<()> {
 }
 
 pub(super) async fn list(read: &Read, pool: Option<&Name>) -> Result<Vec<(Session, u32)>> {
-    let sessions = match pool {
+    // The count stands behind the session's own columns.
+    let held = |row: Row<'_>| Ok((row.session()?, row.last_u32()?));
+    match pool {
         Some(pool) => {
-            read.all(sql::LIST_SESSIONS_OF_POOL, [pool.as_str()], |row| {
-                row.session()
-            })
-            .await
+            let params = [pool.as_str()];
+            read.all(sql::LIST_SESSIONS_OF_POOL, params, held).await
         }
-        None => read.all(sql::LIST_SESSIONS, (), |row| row.session()).await,
-    };
-    let sessions = sessions?;
-    read.warm(sql::COUNT_HELD).await?;
-    let held = sessions
-        .iter()
-        .map(|s| read.count(sql::COUNT_HELD, (int(s.id.0), s.pool.as_str())));
-    let held = try_join_all(held).await?;
-    Ok(sessions.into_iter().zip(held).collect())
+        None => read.all(sql::LIST_SESSIONS, (), held).await,
+    }
 }
 
 /// The shards that a session holds: all of them are of its pool.

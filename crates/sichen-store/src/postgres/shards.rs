@@ -230,7 +230,7 @@ async fn expand(tx: &mut Tx, run: &Run, descriptors: &[Descriptor]) -> Result<()
         ..Happened::new(Kind::RunExpanded, state, state)
     };
     tx.event(&Entity::Run(run.id), run.ver + 1, &happened)?;
-    runs::insert_shards(tx, run.id, &run.terms, 0, descriptors, tx.now)?;
+    runs::insert_shards(tx, run.id, &run.terms, 0, descriptors, tx.now).await?;
     if let Some((cause, _)) = run.stop {
         runs::stop_waiting(tx, run, cause).await?;
     }

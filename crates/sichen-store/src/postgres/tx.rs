@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join, try_join5};
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
@@ -33,7 +33,7 @@ use super::batch::Gathered;
 use super::clock::Time;
 pub(super) use super::fault::Result;
 use super::fault::fault;
-use super::kept::Kept;
+use super::kept::{Kept, Locks};
 use super::link::{Link, Ready};
 use super::param::{Param, Params, params};
 use super::row::{DutyRow, JobRow, Row, ShardRow, at, int};
@@ -61,6 +61,13 @@ impl Common {
         let ids = Mutex::default();
         Self { time, ids }
     }
+}
+
+/// The meta row, and the database's clock when it was read.
+struct Meta {
+    epoch: u32,
+    kept: KeptClock,
+    wall: Timestamp,
 }
 
 /// Reads from one connection.
@@ -141,23 +148,32 @@ impl Read {
 
     /// Reads the clock: once the locks are there, before anything is decided.
     pub async fn tell_time(&mut self) -> Result<()> {
-        let meta = self
-            .one(sql::GET_META, (), |row| {
-                let clock = KeptClock {
+        let meta = self.meta().await?;
+        self.set_time(meta);
+        Ok(())
+    }
+
+    /// What the database keeps of its clock, and the clock itself.
+    async fn meta(&self) -> Result<Meta> {
+        let meta = self.one(sql::GET_META, (), |row| {
+            Ok(Meta {
+                epoch: row.u32(0)?,
+                kept: KeptClock {
                     mark: row.at(1)?,
                     held: row.flag(3)?,
                     accepts: row.u32(4)?,
-                };
-                Ok((row.u32(0)?, clock, row.at(2)?))
+                },
+                wall: row.at(2)?,
             })
-            .await?;
-        let Some((epoch, clock, now)) = meta else {
-            return Err(Error::Corrupt("the meta row is missing".into()));
-        };
-        self.told = self.common.time.read(now, &clock);
+        });
+        let meta = meta.await?;
+        meta.ok_or_else(|| Error::Corrupt("the meta row is missing".into()))
+    }
+
+    fn set_time(&mut self, meta: Meta) {
+        self.told = self.common.time.read(meta.wall, &meta.kept);
         self.now = self.told.now;
-        (self.epoch, self.clock) = (epoch, clock);
-        Ok(())
+        (self.epoch, self.clock) = (meta.epoch, meta.kept);
     }
 
     /// The clock as it was read, with what is wrong with it.
@@ -165,11 +181,24 @@ impl Read {
         self.told
     }
 
-    /// Begins the transaction `how`.
-    pub async fn begin(&self, how: &str) -> Result<()> {
+    /// Sends the beginning of the transaction `how`; what fails is seen by the next statement.
+    pub async fn begin(&self, how: &str) {
         self.open.store(true, Ordering::Relaxed);
-        let begun = self.link().batch(how).await;
-        begun.map_err(|e| self.fault(&e))
+        if let Some(flight) = sent(self.link().batch_ahead(how)).await {
+            locked(&self.flights).push(("begin", 0, flight));
+        }
+    }
+
+    /// Sends the end of a snapshot, which has nothing to commit: whoever has the connection next is
+    /// answered after it.
+    pub async fn leave(&self) {
+        sent(self.link().batch_ahead("commit")).await;
+        self.open.store(false, Ordering::Relaxed);
+    }
+
+    /// What statements that read the clock themselves must know of it: `sichen_now($n)`.
+    pub fn clock(&self) -> Param {
+        self.common.time.known()
     }
 
     /// Ends the transaction; the raw error, since only the caller can tell what it means.
@@ -192,6 +221,12 @@ impl Read {
         self.ready(statement).await.map(drop)
     }
 
+    /// Sends what is gathered and waits for it.
+    pub async fn press(&self) -> Result<()> {
+        self.flush().await?;
+        self.land().await
+    }
+
     /// Gathers a write, or looks at what is gathered.
     pub fn gathered<T>(&self, f: impl FnOnce(&mut Gathered) -> T) -> T {
         f(&mut locked(&self.gathered))
@@ -208,14 +243,8 @@ impl Read {
     /// Sends a statement that must find so many rows, and does not wait for it.
     async fn send(&self, statement: &'static str, params: Vec<Param>, rows: u64) -> Result<()> {
         let ready = self.ready(statement).await?;
-        let mut flight = self.link().execute(ready, params);
-        // The first poll sends it.
-        let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
-        match first {
-            Poll::Ready(Ok(n)) if n < rows => return Err(moved(name_of(statement))),
-            Poll::Ready(Ok(_)) => {}
-            Poll::Ready(Err(e)) => return Err(self.blame(&e).await),
-            Poll::Pending => locked(&self.flights).push((name_of(statement), rows, flight)),
+        if let Some(flight) = sent(self.link().execute(ready, params)).await {
+            locked(&self.flights).push((name_of(statement), rows, flight));
         }
         let many = locked(&self.flights).len() >= IN_FLIGHT;
         if many {
@@ -298,8 +327,9 @@ impl Read {
         if let Some(found) = kept {
             return Ok(found);
         }
-        let found = |row: Row<'_>| Ok((RunId(row.u64(0)?), row.text(1)?));
-        self.one(sql::FIND_RUN, (job.0, occasion), found).await
+        let found = |row: Row<'_>| Ok((RunId(row.u64(2)?), row.text(3)?));
+        let params = (vec![job.0], vec![occasion.to_owned()]);
+        self.one(sql::FIND_RUN, params, found).await
     }
 
     pub async fn shard(&self, key: ShardKey) -> Result<Option<ShardRow>> {
@@ -392,6 +422,15 @@ impl Drop for Read {
     }
 }
 
+/// Polls a statement once, which sends it.
+async fn sent(mut flight: BoxFuture<'static, Answered>) -> Option<BoxFuture<'static, Answered>> {
+    let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
+    match first {
+        Poll::Pending => Some(flight),
+        Poll::Ready(answer) => Some(Box::pin(std::future::ready(answer))),
+    }
+}
+
 fn moved(name: &str) -> Error {
     Error::Corrupt(format!("{name} found its row changed under its own lock"))
 }
@@ -400,7 +439,9 @@ fn moved(name: &str) -> Error {
 pub(super) struct Tx {
     read: Read,
     op: Option<Op>,
-    /// Whether this very operation was committed before.
+    /// The operation's record on its way.
+    recording: Mutex<Option<BoxFuture<'static, Answered>>>,
+    /// Whether this very operation was committed before; known once the locks are there.
     pub repeated: bool,
     /// The duty under which it writes.
     duty: Option<(String, Term)>,
@@ -462,24 +503,60 @@ impl Tx {
         Self {
             read,
             op,
+            recording: Mutex::default(),
             repeated: false,
             duty: None,
             events: Vec::new(),
         }
     }
 
-    /// Records the operation.
+    /// Records the operation: sent ahead of everything else.
     pub async fn record(&mut self) -> Result<()> {
         if let Some(op) = &self.op {
-            let params = (op.id.0, self.common.time.given().map(at), op.actor.as_str());
-            self.repeated = !self.run_one(sql::INSERT_OP, params).await?;
+            let params = (op.id.0, self.common.time.given().map(at), op.actor.as_str()).list();
+            let ready = self.ready(sql::INSERT_OP).await?;
+            let flight = sent(self.link().execute(ready, params)).await;
+            *locked(&self.recording) = flight;
         }
         Ok(())
     }
 
     /// Reads the clock, when all locks are there.
     pub async fn tell_time(&mut self) -> Result<()> {
-        self.read.tell_time().await
+        self.read.tell_time().await?;
+        self.recorded().await
+    }
+
+    /// Locks rows in the port's order and then reads the clock, all in one round trip.
+    pub async fn lock(&mut self, locks: &Locks) -> Result<()> {
+        // One that is prepared only now would be overtaken by those behind it.
+        for statement in locks.statements().chain([sql::GET_META]) {
+            self.ready(statement).await?;
+        }
+        // Polled in this order, and so sent in it.
+        let jobs_of = if locks.closing { &*locks.runs } else { &[] };
+        let locked = try_join5(
+            self.lock_duties(locks.duties.clone(), true),
+            self.lock_jobs_of(jobs_of),
+            self.lock_jobs(locks.jobs.clone()),
+            self.lock_run_rows(&locks.runs),
+            self.lock_shards(&locks.shards),
+        );
+        let last = try_join(self.lock_sessions(&locks.sessions), self.read.meta());
+        let (_, (_, meta)) = try_join(locked, last).await?;
+        self.read.set_time(meta);
+        self.recorded().await
+    }
+
+    async fn recorded(&mut self) -> Result<()> {
+        let recording = locked(&self.recording).take();
+        if let Some(recording) = recording {
+            match recording.await {
+                Ok(n) => self.repeated = n == 0,
+                Err(e) => return Err(self.blame(&e).await),
+            }
+        }
+        Ok(())
     }
 
     /// Runs a statement that changes rows; how many.

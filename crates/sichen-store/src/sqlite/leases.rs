@@ -1,6 +1,7 @@
 //! Leases on shards: granted, found overdue, taken back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
@@ -45,23 +46,22 @@ pub(super) fn list_ready(
             Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
         })?;
         heads.push(ReadyHead {
-            run: id,
-            job: run.job,
-            revision: run.revision,
-            terms: run.terms,
             running: read.count(sql::COUNT_RUNNING, [int(id.0)])?,
             shards,
+            run: Arc::new(run),
         });
     }
     Ok(heads)
 }
 
-pub(super) fn next_ready_at(read: &Read<'_>, pool: &Name) -> Result<Option<Timestamp>> {
-    read.one(
-        sql::GET_NEXT_READY_AT,
-        (pool.as_str(), at(read.now)),
-        |row| row.at(0),
-    )
+pub(super) fn next_ready_at(
+    read: &Read<'_>,
+    pool: &Name,
+    after: Timestamp,
+) -> Result<Option<Timestamp>> {
+    read.one(sql::GET_NEXT_READY_AT, (pool.as_str(), at(after)), |row| {
+        row.at(0)
+    })
 }
 
 /// Whether `session` may be given one more shard of `pool`.

@@ -41,7 +41,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
     let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
     let holder = match new.born_leased {
-        Some(session) if count == 1 && new.waits.is_none() => {
+        Some(session) if count == 1 && new.waits.is_none() && new.ready_at <= tx.now => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence)?,

@@ -3,19 +3,25 @@
 use jiff::SignedDuration;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::SessionId;
-use sichen_core::lease::has_expired;
+use sichen_core::lease::{has_expired, is_outdated};
 use sichen_core::model::{DutyKey, Session};
 use sichen_core::name::Name;
-use sichen_core::port::{Error, Fence, Register, Registered, RenewVerdict};
+use sichen_core::port::{Error, Fence, Register, RegisterVerdict, Registered, RenewVerdict};
 
 use super::duties::until;
 use super::row::{at, int};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
 
-pub(super) fn register(tx: &mut Tx<'_>, r: &Register) -> Result<Registered> {
+pub(super) fn register(tx: &mut Tx<'_>, r: &Register) -> Result<RegisterVerdict> {
     if let Some(id) = tx.first_result()? {
         return registered_before(tx, SessionId(id));
+    }
+    let newest = tx.one(sql::GET_APPEARANCE, [r.worker.uid.as_str()], |row| {
+        row.appearance(0)
+    })?;
+    if let Some(newest) = newest.filter(|newest| is_outdated(r.appearance, Some(*newest))) {
+        return Ok(RegisterVerdict::Outdated { newest });
     }
     let mut superseded = Vec::new();
     let mut name_taken_by = None;
@@ -53,6 +59,8 @@ pub(super) fn register(tx: &mut Tx<'_>, r: &Register) -> Result<Registered> {
         handlers,
         at(tx.now),
         at(expires_at),
+        int(r.appearance.start),
+        int(r.appearance.registration),
     );
     tx.must(sql::INSERT_SESSION, params)?;
     let data = serde_json::json!({
@@ -64,24 +72,24 @@ pub(super) fn register(tx: &mut Tx<'_>, r: &Register) -> Result<Registered> {
         ..Happened::new(Kind::SessionRegistered, "", "live")
     };
     tx.event(&Entity::Session(id), 1, &happened)?;
-    Ok(Registered {
+    Ok(RegisterVerdict::Registered(Registered {
         session: id,
         expires_at,
         superseded,
         name_taken_by,
-    })
+    }))
 }
 
 /// The answer to a registration that was committed before and is repeated.
-fn registered_before(read: &Read<'_>, id: SessionId) -> Result<Registered> {
+fn registered_before(read: &Read<'_>, id: SessionId) -> Result<RegisterVerdict> {
     let session = read.session(id)?;
     let session = session.ok_or_else(|| Error::Corrupt(format!("session {id} is gone")))?;
-    Ok(Registered {
+    Ok(RegisterVerdict::Registered(Registered {
         session: id,
         expires_at: session.expires_at,
         superseded: Vec::new(),
         name_taken_by: None,
-    })
+    }))
 }
 
 pub(super) fn renew(tx: &mut Tx<'_>, id: SessionId, ttl: SignedDuration) -> Result<RenewVerdict> {

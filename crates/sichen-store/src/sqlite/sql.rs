@@ -44,6 +44,7 @@ statements! {
     EXPAND_RUN = "expand_run",
     FIND_OP = "find_op",
     FIND_RUN = "find_run",
+    GET_APPEARANCE = "get_appearance",
     GET_DUTY = "get_duty",
     GET_FIRST_WAITING = "get_first_waiting",
     GET_JOB = "get_job",
@@ -148,5 +149,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         5,
         "clock",
         include_str!("../../sql/sqlite/migrations/0005_clock.sql"),
+    ),
+    (
+        7,
+        "appearance",
+        include_str!("../../sql/sqlite/migrations/0007_appearance.sql"),
     ),
 ];

@@ -12,14 +12,14 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::{Ending, Facts, Transition, on_end};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{
-    Checkpoint, Dump, DutyKey, Failure, Job, Progress, Run, RunTerms, Shard, WorkerIdentity,
-    partition_of,
+    Appearance, Checkpoint, Dump, DutyKey, Failure, Job, Progress, Run, RunTerms, Shard,
+    WorkerIdentity, partition_of,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, Answer, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Finish, FinishVerdict, Grant,
-    GrantRefused, GrantVerdict, Granted, NewRun, Op, Page, Reap, Register, Registered,
-    SaveCheckpoint, Store,
+    GrantRefused, GrantVerdict, Granted, NewRun, Op, Page, Reap, Register, RegisterVerdict,
+    Registered, SaveCheckpoint, Store,
 };
 use sichen_core::retry::{Backoff, Policy};
 use sichen_core::schedule::Nominal;
@@ -273,6 +273,10 @@ impl Bench {
                 boot_id: "boot-1".to_owned(),
                 incarnation: format!("start-{}", self.ops.get()),
             },
+            appearance: Appearance {
+                start: u64::try_from(self.ops.get()).unwrap() + 1,
+                registration: 1,
+            },
             pool: name(POOL),
             slots,
             handlers: vec!["work".to_owned()],
@@ -282,6 +286,13 @@ impl Bench {
     }
 
     pub fn register(&self, register: Register) -> Registered {
+        match self.try_register(register) {
+            RegisterVerdict::Registered(registered) => registered,
+            outdated @ RegisterVerdict::Outdated { .. } => panic!("{outdated:?}"),
+        }
+    }
+
+    pub fn try_register(&self, register: Register) -> RegisterVerdict {
         wait(self.store.register_session(self.op(), register))
     }
 

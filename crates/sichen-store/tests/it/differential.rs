@@ -12,7 +12,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::{Ending, Transition};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, Waits,
+    Appearance, Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, Waits,
     WorkerIdentity, partition_of,
 };
 use sichen_core::name::JobName;
@@ -546,6 +546,11 @@ impl Pair {
                 boot_id: format!("boot {}", self.dice.roll(6) / 5),
                 incarnation: format!("start {}", self.ops),
             },
+            // Now and then one that was overtaken.
+            appearance: Appearance {
+                start: self.ops / 10 + 1 - u64::from(self.dice.once_in(3)),
+                registration: 1 + self.ops % 10,
+            },
             pool,
             slots: 1 + self.dice.roll(4) as u32,
             handlers: vec!["work".to_owned(), "\"odd\"".to_owned()],
@@ -836,7 +841,8 @@ impl Pair {
                     return;
                 };
                 drop(both!(self, list_ready(pool, Some(run), page.limit, 2)));
-                drop(both!(self, next_ready_at(pool)));
+                let after = at(self.dice.roll(100) as i64);
+                drop(both!(self, next_ready_at(pool, after)));
             }
             4 => drop(both!(self, list_sessions(Some(name("default"))))),
             5 => drop(both!(self, list_sessions(None::<sichen_core::name::Name>))),

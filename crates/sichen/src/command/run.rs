@@ -94,6 +94,7 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
             .period_start
             .zip(args.period_end)
             .map(|(start, end)| Period { start, end }),
+        not_before: None,
     };
     let path = ["jobs", name.namespace.as_str(), name.name.as_str(), "runs"];
     let started: StartedRun = match client.post(&path, Some(&wanted), true).await {

@@ -131,6 +131,7 @@ async fn a_worker_runs_the_shards_of_a_run() {
         parameters: Map::new(),
         period: None,
         digest: String::new(),
+        not_before: None,
     };
     let run = control.start_run("user test", wanted).await.unwrap().run;
     server.engine.wake.dispatch();

@@ -12,8 +12,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Checkpoint, Decision, Duty, DutyKey, Failure, Job, Period, Progress, Run, RunTerms, Session,
-    Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Job, Period, Progress, Run, RunTerms,
+    Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::schedule::Nominal;
@@ -140,6 +140,10 @@ pub(super) struct SessionRow {
     uid: String,
     boot_id: String,
     incarnation: String,
+    #[serde(default)]
+    start: u64,
+    #[serde(default)]
+    registration: u64,
     pool: String,
     slots: u32,
     handlers: Vec<String>,
@@ -272,6 +276,8 @@ impl Row {
             uid: session.worker.uid,
             boot_id: session.worker.boot_id,
             incarnation: session.worker.incarnation,
+            start: session.appearance.start,
+            registration: session.appearance.registration,
             pool: session.pool.to_string(),
             slots: session.slots,
             handlers: session.handlers,
@@ -458,6 +464,10 @@ fn session(row: SessionRow) -> Result<Session, String> {
             uid: row.uid,
             boot_id: row.boot_id,
             incarnation: row.incarnation,
+        },
+        appearance: Appearance {
+            start: row.start,
+            registration: row.registration,
         },
         pool: name(&row.pool)?,
         slots: row.slots,

@@ -15,7 +15,7 @@ fn ready(b: &Bench, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyH
 }
 
 fn ids(heads: &[ReadyHead]) -> Vec<RunId> {
-    heads.iter().map(|head| head.run).collect()
+    heads.iter().map(|head| head.run.id).collect()
 }
 
 fn with_priority(b: &Bench, priority: i32) -> RunId {
@@ -42,7 +42,7 @@ pub fn ready_runs_come_by_priority_then_age(b: &Bench) {
     assert_eq!(ids(&ready(b, None, 2, 10)), [high, normal]);
     let run = b.run(normal);
     assert_eq!(
-        (heads[1].job, heads[1].revision, &heads[1].terms),
+        (heads[1].run.job, heads[1].run.revision, &heads[1].run.terms),
         (run.job, run.revision, &run.terms)
     );
     assert_eq!(heads[1].running, 0);
@@ -71,7 +71,7 @@ pub fn a_runs_first_ready_shards_come_by_time_then_number(b: &Bench) {
 }
 
 pub fn shards_that_wait_for_their_time_are_announced(b: &Bench) {
-    let next = |b: &Bench| wait(b.store.next_ready_at(name(POOL)));
+    let next = |b: &Bench| wait(b.store.next_ready_at(name(POOL), wait(b.store.now())));
     assert_eq!(next(b), None);
     let job = b.job("nightly");
     let run = b.new_run(job, "key", vec![Descriptor::Whole]);
@@ -122,7 +122,10 @@ pub fn stopped_runs_and_other_pools_are_not_ready(b: &Bench) {
         ..other
     });
     assert!(ready(b, None, 10, 10).is_empty());
-    assert_eq!(wait(b.store.next_ready_at(name(POOL))), None);
+    assert_eq!(
+        wait(b.store.next_ready_at(name(POOL), wait(b.store.now()))),
+        None
+    );
     assert_eq!(
         ids(&wait(b.store.list_ready(name("gpu"), None, 10, 10))),
         [other]
@@ -140,7 +143,7 @@ pub fn pages_of_ready_runs_follow_each_other(b: &Bench) {
     loop {
         let page = ready(b, after, 2, 1);
         let Some(last) = page.last() else { break };
-        after = Some(last.run);
+        after = Some(last.run.id);
         seen.extend(ids(&page));
     }
     assert_eq!(seen, expect);

@@ -228,6 +228,7 @@ macro_rules! conforms {
                     a_beat_never_shortens_a_session,
                     a_new_incarnation_ends_the_old_one_only_if_its_trees_are_dead,
                     another_boot_or_uid_supersedes_nothing,
+                    a_registration_that_was_overtaken_changes_nothing,
                     a_superseded_session_is_told_so,
                     a_name_over_two_identities_is_an_alarm,
                     a_session_ends_once,

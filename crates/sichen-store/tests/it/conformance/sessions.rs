@@ -3,7 +3,8 @@
 use jiff::SignedDuration;
 use sichen_core::ids::{SessionId, ShardKey};
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::port::{Register, RenewVerdict};
+use sichen_core::model::Appearance;
+use sichen_core::port::{Register, RegisterVerdict, RenewVerdict};
 
 use crate::bench::{Bench, POOL, TTL, name, pool_key, wait};
 
@@ -101,6 +102,43 @@ pub fn a_new_incarnation_ends_the_old_one_only_if_its_trees_are_dead(b: &Bench) 
     assert_eq!(overdue.len(), 1);
     assert!(overdue[0].session_over);
     b.finish(b.report(shard.key, shard.token, Ending::Succeeded));
+}
+
+pub fn a_registration_that_was_overtaken_changes_nothing(b: &Bench) {
+    let appearing = |start, registration| Register {
+        appearance: Appearance {
+            start,
+            registration,
+        },
+        old_trees_dead: true,
+        ..b.worker("w", 1)
+    };
+    let newest = appearing(7, 2).appearance;
+    let live = b.register(appearing(7, 2)).session;
+    let before = b.dump();
+    // By the same process, by one that has died, and once more the same.
+    for (start, registration) in [(7, 1), (6, 9), (7, 2)] {
+        let verdict = b.try_register(appearing(start, registration));
+        assert_eq!(verdict, RegisterVerdict::Outdated { newest });
+    }
+    let after = b.dump();
+    assert_eq!(
+        (after.sessions, after.events),
+        (before.sessions, before.events)
+    );
+    // Also when nothing of it lives any more.
+    wait(
+        b.store
+            .end_session(b.op(), None, live, "drained".to_owned()),
+    );
+    let verdict = b.try_register(appearing(6, 1));
+    assert_eq!(verdict, RegisterVerdict::Outdated { newest });
+    // Another worker has an order of its own.
+    b.register(b.worker("x", 1));
+    let next = b.register(appearing(8, 1));
+    let row = wait(b.store.get_session(next.session)).unwrap();
+    assert_eq!(row.appearance, appearing(8, 1).appearance);
+    assert!(next.superseded.is_empty());
 }
 
 pub fn another_boot_or_uid_supersedes_nothing(b: &Bench) {

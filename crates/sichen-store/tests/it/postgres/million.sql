@@ -8,6 +8,7 @@ alter table op set unlogged;
 alter table decision set unlogged;
 
 create function u(text) returns uuid language sql immutable as $$select md5($1)::uuid$$;
+create function clock(bigint) returns bigint[] language sql immutable as $$select array[$1, $1, 30000000]$$;
 create function ints(first bigint, step bigint, n bigint) returns bigint[] language sql immutable as
   $$select array_agg(first + step * i order by i) from generate_series(0, n - 1) i$$;
 create function times(value bigint, n bigint) returns bigint[] language sql immutable as

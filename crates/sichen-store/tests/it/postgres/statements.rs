@@ -50,6 +50,40 @@ fn every_statement_is_taken_with_the_types_that_were_agreed() {
     insta::assert_snapshot!(types);
 }
 
+/// A statement that reads the clock itself believes no step that the program would not believe.
+#[test]
+fn the_clock_of_statements_holds_time_as_the_program_does() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    drop(server.open(&schema, None));
+    let client = server.connect(&schema);
+    let set = |mark: i64, held: bool| {
+        let update = format!("update meta set clock_mark = {mark}, clock_held = {held}");
+        runtime().block_on(client.batch_execute(&update)).unwrap();
+    };
+    let told = |wall: i64, steady: &str| -> i64 {
+        let query = format!("select sichen_now(array[{wall}, {steady}, 30]::bigint[])");
+        let row = runtime().block_on(client.query_one(&query, &[])).unwrap();
+        row.get(0)
+    };
+    set(100, false);
+    assert_eq!(told(130, "100"), 130, "a small step is believed");
+    assert_eq!(told(131, "100"), 100, "a large one is held");
+    assert_eq!(
+        told(131, "110"),
+        131,
+        "so much has passed by the other clock"
+    );
+    assert_eq!(told(50, "60"), 100, "it never goes behind what was used");
+    assert_eq!(told(500, "null"), 500, "who has just started believes it");
+    set(100, true);
+    assert_eq!(told(500, "null"), 100, "but not while it is held");
+    set(490, false);
+    assert_eq!(told(500, "100"), 500, "what others use is believed");
+}
+
 /// With the settings of the store's connections, a whole table is read only where the statement's
 /// file says so.
 #[test]

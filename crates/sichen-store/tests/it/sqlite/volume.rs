@@ -127,6 +127,6 @@ fn shards_wait_in_their_own_run_only() {
     assert!(
         heads
             .iter()
-            .all(|h| h.shards.len() == 1 && h.shards[0].0.run == h.run)
+            .all(|h| h.shards.len() == 1 && h.shards[0].0.run == h.run.id)
     );
 }

@@ -1,0 +1,115 @@
+//! Runs that many ask for at once, written together.
+//!
+//! While a transaction is under way, what is asked for meanwhile gathers; the next one takes all of
+//! it. So a lone caller waits for nobody, and many callers share their commits by themselves.
+//!
+//! # Invariants
+//! - Everybody is answered after the commit of their own run, with its own verdict.
+//! - A batch is written by one of those who wait for it; nothing runs in the background.
+//!
+//! # Not here
+//! What a run is made of ([`crate::control`]); limits on who may ask at once (`sichen-server`).
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sichen_core::port::MAX_BATCH;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::control::{Control, Error, StartRun, Started};
+
+/// Transactions under way at once: one is built while the other commits.
+const WRITERS: usize = 2;
+
+type Answer = Result<Started, Error>;
+
+/// Gathers wanted runs.
+#[derive(Debug)]
+pub struct Intake {
+    control: Control,
+    waiting: Mutex<VecDeque<Wanted>>,
+    writers: Semaphore,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    actor: String,
+    run: StartRun,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Intake {
+    /// An intake in front of `control`.
+    #[must_use]
+    pub fn new(control: Control) -> Self {
+        Self {
+            control,
+            waiting: Mutex::default(),
+            writers: Semaphore::new(WRITERS),
+        }
+    }
+
+    /// Starts runs, or finds those that their occasions have already; one answer each, in order.
+    ///
+    /// To be awaited to its end: it may be carrying out what others wait for.
+    pub async fn start(&self, actor: &str, runs: Vec<StartRun>) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(runs.len());
+        {
+            let mut waiting = self.lock();
+            for run in runs {
+                let (answer, awaited) = oneshot::channel();
+                let actor = actor.to_owned();
+                answers.push(awaited);
+                waiting.push_back(Wanted { actor, run, answer });
+            }
+        }
+        let mut answered = Vec::with_capacity(answers.len());
+        for mut awaited in answers {
+            let answer = loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut awaited => break answer,
+                    turn = self.writers.acquire() => {
+                        let Ok(_turn) = turn else { continue };
+                        self.write().await;
+                    }
+                }
+            };
+            answered.push(answer.unwrap_or_else(|_| Err(abandoned())));
+        }
+        answered
+    }
+
+    /// Writes what is waiting, as much as one transaction takes.
+    async fn write(&self) {
+        let batch: Vec<Wanted> = {
+            let mut waiting = self.lock();
+            let actor = waiting.front().map(|wanted| wanted.actor.clone());
+            // One transaction has one author.
+            let same = |wanted: &&Wanted| Some(&wanted.actor) == actor.as_ref();
+            let n = waiting.iter().take(MAX_BATCH).take_while(same).count();
+            waiting.drain(..n).collect()
+        };
+        let Some(actor) = batch.first().map(|wanted| wanted.actor.clone()) else {
+            return;
+        };
+        let (runs, answers): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .map(|wanted| (wanted.run, wanted.answer))
+            .unzip();
+        let started = self.control.start_runs(&actor, runs).await;
+        for (answer, started) in answers.into_iter().zip(started) {
+            // Who does not wait any more asks again, with the same key.
+            let _ = answer.send(started);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever was writing was cut off.
+fn abandoned() -> Error {
+    Error::Contended("the request that carried this one; it may have been written".to_owned())
+}
