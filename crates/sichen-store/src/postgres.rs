@@ -101,6 +101,9 @@ impl Default for Options {
     }
 }
 
+/// How long a whole store may be read.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3_600);
+
 /// A connection outside of any store, to the server at `url` as [`PostgresStore::open`] reads it, with
 /// `settings` said at its start (so not through a pooler). It ends with the client.
 ///
@@ -173,6 +176,26 @@ impl PostgresStore {
         Ok(Self {
             engine: Engine::open(url, options).await?,
         })
+    }
+
+    /// The whole content of the store at `url`, from one snapshot. Nothing is written there: rights to
+    /// read are enough, and a standby will do.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the server can't be reached, there is no store, or it is of another
+    /// version.
+    pub async fn look(url: &str) -> Result<Dump, Error> {
+        // A history may be long, and nobody waits for a reader.
+        let options = Options {
+            connections: 2,
+            statement_timeout: LOOK_TIMEOUT,
+            call_timeout: LOOK_TIMEOUT,
+            ..Options::default()
+        };
+        let engine = Engine::look(url, options).await?;
+        engine
+            .read(|read| Box::pin(async move { history::dump(read).await }))
+            .await
     }
 
     /// Raises the store's epoch, so that every token granted from now on is above all that a lost

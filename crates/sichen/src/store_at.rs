@@ -134,7 +134,7 @@ impl StoreAt {
         matches!(self, StoreAt::Directory(_))
     }
 
-    /// Its whole content. Nothing is written to a directory.
+    /// Its whole content. Nothing is written there, and a schema of another version is refused.
     pub async fn dump(&self) -> Result<Dump, Failure> {
         let dump = match self {
             StoreAt::Directory(path) if !path.is_dir() => {
@@ -150,10 +150,7 @@ impl StoreAt {
                     .await
                     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
             }
-            StoreAt::Postgres(url) => {
-                let options = postgres::Options::default();
-                self.postgres(url, &options).await?.dump().await
-            }
+            StoreAt::Postgres(url) => PostgresStore::look(url).await,
         };
         dump.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
     }

@@ -59,6 +59,22 @@ impl Engine {
         let link = connections.get().await.map_err(|(e, _)| e)?;
         check::server(&link, options.unsafe_durability).await?;
         migrate::migrate(link).await?;
+        Ok(Self::over(connections, options))
+    }
+
+    /// Connects to read: writes nothing, a standby will do.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it can't be reached, or has another version's schema or none.
+    pub async fn look(url: &str, options: Options) -> Result<Self> {
+        let connections = Connections::open(Address::parse(url, env)?, &options).await?;
+        let link = connections.get().await.map_err(|(e, _)| e)?;
+        migrate::check(&link).await?;
+        drop(link);
+        Ok(Self::over(connections, options))
+    }
+
+    fn over(connections: Connections, options: Options) -> Self {
         let common = Arc::new(Common::new(Time::new(options.clock)));
         let shared = Arc::new(Shared {
             connections,
@@ -67,7 +83,7 @@ impl Engine {
             call_timeout: options.call_timeout,
             pauses: AtomicU64::new(0),
         });
-        Ok(Self { shared })
+        Self { shared }
     }
 
     pub fn clock(&self) -> Answer<'_, Told> {

@@ -31,6 +31,35 @@ pub(super) async fn migrate(link: Link) -> Result<()> {
     done
 }
 
+/// Whether a database that is only read has the present schema.
+///
+/// # Errors
+/// [`Error::Unavailable`] if it has none, or that of another version.
+pub(super) async fn check(link: &Link) -> Result<()> {
+    let fault = |e: tokio_postgres::Error| fault(&e).0;
+    let there = "select to_regclass('migration') is not null";
+    let rows = link.query(there, &[]).await.map_err(fault)?;
+    if !rows.first().is_some_and(|row| row.get::<_, bool>(0)) {
+        return Err(Error::Unavailable(
+            "there is no store in this database (and schema)".into(),
+        ));
+    }
+    let rows = link.query(APPLIED, &[]).await.map_err(fault)?;
+    let applied = rows.last().map_or(0, |row| i64::from(row.get::<_, i32>(0)));
+    let newest = MIGRATIONS.last().map_or(0, |(no, ..)| i64::from(*no));
+    if applied == newest {
+        return Ok(());
+    }
+    let what = if applied > newest {
+        "use that newer version"
+    } else {
+        "let this version's server open it once, which brings it up to date"
+    };
+    Err(Error::Unavailable(format!(
+        "the database has migration {applied}, this version reads {newest}; {what}"
+    )))
+}
+
 async fn migrate_to(link: &Link, known: &[(u32, &str, &str)]) -> Result<()> {
     let fault = |e: tokio_postgres::Error| fault(&e).0;
     // Another process may be at it, for longer than a statement usually takes.

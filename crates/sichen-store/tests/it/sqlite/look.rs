@@ -64,6 +64,23 @@ fn a_look_into_a_directory_that_was_closed_in_order_changes_nothing() {
 }
 
 #[test]
+fn a_look_never_migrates() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()));
+    let database = rusqlite::Connection::open(dir.path().join("sichen.db")).unwrap();
+    let older = "delete from migration where no = (select max(no) from migration)";
+    database.execute_batch(older).unwrap();
+    drop(database);
+    let before = files(dir.path());
+    let refused = SqliteStore::look(dir.path(), &ManualClock::new(at(0)));
+    let Err(Error::Unavailable(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.contains("brings it up to date"), "{why}");
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
 fn a_directory_that_a_server_has_is_not_looked_into() {
     let dir = tempfile::tempdir().unwrap();
     let server = open(dir.path());
