@@ -1,30 +1,37 @@
-//! Writes docs/schema/job-v1.json from the types that a document is read into.
+//! Writes docs/schema/job-v1.json and calendar-v1.json from the types that documents are read into.
 //!
 //! # Invariant
-//! - The file is what the binary prints; a test fails while the file in the tree is another.
+//! - The files are what the binary prints; a test fails while one in the tree is another.
 
 use anyhow::{Context, Result, bail};
 use sichen_core::document;
 
 use crate::workspace;
 
-const FILE: &str = "docs/schema/job-v1.json";
-
-/// Writes the file, or with `check` compares it with what is in the tree.
+/// Writes the files, or with `check` compares them with what is in the tree.
 ///
 /// # Errors
-/// The file can't be written; with `check`, it is stale.
+/// A file can't be written; with `check`, it is stale.
 pub fn run(check: bool) -> Result<()> {
-    let path = workspace::root().join(FILE);
-    let fresh = serde_json::to_string_pretty(&document::schema())? + "\n";
+    one("docs/schema/job-v1.json", &document::schema(), check)?;
+    one(
+        "docs/schema/calendar-v1.json",
+        &document::calendar_schema(),
+        check,
+    )
+}
+
+fn one(file: &str, schema: &serde_json::Value, check: bool) -> Result<()> {
+    let path = workspace::root().join(file);
+    let fresh = serde_json::to_string_pretty(schema)? + "\n";
     if std::fs::read_to_string(&path).is_ok_and(|old| old == fresh) {
         return Ok(());
     }
     if check {
-        bail!("{FILE} is not what the document's types say; run `cargo xtask schema`");
+        bail!("{file} is not what the document's types say; run `cargo xtask schema`");
     }
     std::fs::create_dir_all(path.parent().context("a file has a directory")?)?;
-    std::fs::write(&path, fresh).with_context(|| format!("write {FILE}"))
+    std::fs::write(&path, fresh).with_context(|| format!("write {file}"))
 }
 
 #[cfg(test)]

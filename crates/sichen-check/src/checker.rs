@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
+use sichen_core::name::JobName;
 
 use crate::data::Fields;
 use crate::fold::{self, Broken, Trail};
@@ -132,6 +133,7 @@ pub struct Checker {
     sessions: BTreeMap<SessionId, SessionFold>,
     duties: BTreeMap<String, DutyFold>,
     nodes: BTreeMap<NodeId, Trail>,
+    calendars: BTreeMap<JobName, Trail>,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -155,6 +157,7 @@ impl Checker {
             sessions: BTreeMap::new(),
             duties: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            calendars: BTreeMap::new(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -251,6 +254,7 @@ impl Checker {
             Entity::Shard(key) => Some(&mut shard(&mut self.shards, *key).trail),
             Entity::Session(id) => self.sessions.get_mut(id).map(|x| &mut x.trail),
             Entity::Node(id) => self.nodes.get_mut(id),
+            Entity::Calendar(name) => self.calendars.get_mut(name),
             Entity::Duty(key) => self.duties.get_mut(key).map(|x| &mut x.trail),
         }
     }
@@ -270,6 +274,7 @@ impl Checker {
             }
             Entity::Session(id) => &mut self.sessions.entry(*id).or_default().trail,
             Entity::Node(id) => self.nodes.entry(*id).or_default(),
+            Entity::Calendar(name) => self.calendars.entry(name.clone()).or_default(),
             Entity::Duty(key) => &mut self.duties.entry(key.clone()).or_default().trail,
         };
         trail.closed = true;
@@ -355,6 +360,12 @@ impl Checker {
             }
             Entity::Node(id) => {
                 let trail = self.nodes.entry(*id).or_default();
+                trail.check(event)?;
+                trail.push(event);
+                Ok(())
+            }
+            Entity::Calendar(name) => {
+                let trail = self.calendars.entry(name.clone()).or_default();
                 trail.check(event)?;
                 trail.push(event);
                 Ok(())

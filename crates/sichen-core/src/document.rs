@@ -1,13 +1,14 @@
-//! The job document: what a user writes.
+//! The documents that a user writes: jobs, and calendars.
 //!
-//! `apiVersion: sichen/v1, kind: Job`. This is the only part of core that is serialized: it is a
-//! promise to users. Alternatives are externally tagged (`range: {…}`), so that an error can point
+//! `apiVersion: sichen/v1, kind: Job` or `Calendar`. This is the only part of core that is serialized:
+//! it is a promise to users. Alternatives are externally tagged (`range: {…}`), so that an error can point
 //! at the line. Unknown fields are refused.
 //!
 //! # Not here
 //! Reading YAML with lines and columns (`sichen-server`), the rules for schedules
 //! ([`crate::schedule`]).
 
+mod calendar;
 mod check;
 mod difference;
 mod duration;
@@ -21,17 +22,20 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use calendar::{
+    CalendarDocument, CalendarSpec, Calendars, DaySpec, DaysSpec, MAX_DAY_NAME, Weekday, named_in,
+};
 pub use check::{Problem, check};
-pub use difference::{Difference, differences};
+pub use difference::{Difference, differences, differences_of};
 pub use duration::Duration;
 pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
 };
-pub use schema::schema;
+pub use schema::{calendar_schema, schema};
 pub use timing::{
-    CatchUpPolicySpec, CatchUpSpec, Close, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec,
-    ScheduleSpec, Timing,
+    CalendarUse, CatchUpPolicySpec, CatchUpSpec, Close, OnResumeSpec, OverlapSpec, PeriodSpec,
+    QueueSpec, ScheduleSpec, Timing,
 };
 
 /// The only `apiVersion`.

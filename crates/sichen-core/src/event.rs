@@ -17,6 +17,7 @@ use jiff::Timestamp;
 
 use crate::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use crate::lifecycle::words;
+use crate::name::JobName;
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,10 +34,12 @@ pub enum Entity {
     Node(NodeId),
     /// A duty, by its key's text.
     Duty(String),
+    /// A calendar.
+    Calendar(JobName),
 }
 
 impl Entity {
-    /// `job`, `run`, `shard`, `session`, `node` or `duty`.
+    /// `job`, `run`, `shard`, `session`, `node`, `duty` or `calendar`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -46,10 +49,11 @@ impl Entity {
             Entity::Session(_) => "session",
             Entity::Node(_) => "node",
             Entity::Duty(_) => "duty",
+            Entity::Calendar(_) => "calendar",
         }
     }
 
-    /// The part after the kind: uid, number, `run/no`, or duty key.
+    /// The part after the kind: uid, number, `run/no`, duty key, or `namespace/name`.
     #[must_use]
     pub fn id(&self) -> String {
         match self {
@@ -59,6 +63,7 @@ impl Entity {
             Entity::Session(id) => id.to_string(),
             Entity::Node(id) => id.to_string(),
             Entity::Duty(key) => key.clone(),
+            Entity::Calendar(name) => format!("{}/{}", name.namespace, name.name),
         }
     }
 
@@ -75,6 +80,10 @@ impl Entity {
             "session" => Entity::Session(SessionId(id.parse().ok()?)),
             "node" => Entity::Node(NodeId(id.parse().ok()?)),
             "duty" => Entity::Duty(id.to_owned()),
+            "calendar" => {
+                let (namespace, name) = id.split_once('/')?;
+                Entity::Calendar(JobName::new(namespace, name).ok()?)
+            }
             _ => return None,
         })
     }
@@ -89,8 +98,13 @@ impl fmt::Display for Entity {
 words! {
     /// What happened, in the past tense.
     Kind {
-        /// A job was created or changed; data: revision.
+        /// A job was created or changed; data: revision; cause: calendars that changed, if that is
+        /// why.
         JobApplied = "job_applied",
+        /// A calendar was created or changed; data: version.
+        CalendarApplied = "calendar_applied",
+        /// A calendar that no job uses was deleted.
+        CalendarDeleted = "calendar_deleted",
         /// A job was paused.
         JobPaused = "job_paused",
         /// A job was resumed.

@@ -112,6 +112,35 @@ pub struct Job {
     pub created_at: Timestamp,
 }
 
+/// A calendar's row with its newest document. Documents of versions never change, and no version's
+/// number is used twice, also if the calendar is deleted and made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calendar {
+    /// Its name.
+    pub name: JobName,
+    /// The newest version; every change raises it, a deletion too.
+    pub version: u32,
+    /// The document as stored (JSON of [`crate::document::CalendarDocument`]).
+    pub document: String,
+    /// When this version was written.
+    pub changed_at: Timestamp,
+}
+
+/// A job that uses a calendar, as its present revision does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarUser {
+    /// The calendar.
+    pub calendar: JobName,
+    /// The version that the job's present revision goes by.
+    pub version: u32,
+    /// The calendar's newest version.
+    pub newest: u32,
+    /// The job.
+    pub job: JobUid,
+    /// Its name.
+    pub job_name: JobName,
+}
+
 /// What all attempts of a run need besides the document; fixed at creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTerms {
@@ -389,6 +418,10 @@ pub struct Dump {
     pub jobs: Vec<Job>,
     /// The documents of all revisions of all jobs.
     pub revisions: Vec<(JobUid, Revision, String)>,
+    /// All versions of all calendars, with their documents; deleted ones too.
+    pub calendars: Vec<(JobName, u32, String)>,
+    /// The calendars that jobs use, with their versions: those of live jobs' present revisions.
+    pub calendar_uses: Vec<(JobName, JobUid, u32)>,
     /// Runs.
     pub runs: Vec<Run>,
     /// Shards.

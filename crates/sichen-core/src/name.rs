@@ -81,12 +81,13 @@ impl fmt::Display for Name {
     }
 }
 
-/// A job's name within its namespace, shown as `namespace/name`, or `name` in `default`.
+/// A job's or a calendar's name within its namespace, shown as `namespace/name`, or `name` in
+/// `default`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName {
     /// The tenant.
     pub namespace: Name,
-    /// The job.
+    /// The job, or the calendar.
     pub name: Name,
 }
 

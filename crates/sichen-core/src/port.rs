@@ -10,7 +10,7 @@
 //! - Each change writes its event in the same transaction ([`crate::event`]).
 //! - Time is the store's own, read after the transaction has its lock, and never goes back.
 //! - A method that takes a [`Fence`] writes nothing under an old term.
-//! - Lock order: duty → job → run → shard (ascending) → session.
+//! - Lock order: duty → calendar → job → run → shard (ascending) → session.
 //!
 //! # Not here
 //! Transaction handles: none leaves a store.
@@ -23,7 +23,9 @@ use std::pin::Pin;
 use crate::event::Event;
 use crate::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term};
 use crate::lifecycle::StopCause;
-use crate::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use crate::model::{
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+};
 use crate::name::{JobName, Name};
 use crate::timekeeping::Told;
 use jiff::{SignedDuration, Timestamp};
@@ -165,6 +167,31 @@ pub trait Store: Send + Sync + 'static {
     /// Decisions of a job whose `to` is not before `from`, those that end first before others.
     fn list_decisions(&self, job: JobUid, from: Timestamp, limit: u32)
     -> Answer<'_, Vec<Decision>>;
+
+    // -- calendars --
+    /// Creates a calendar or writes its next version, if `expected` is its newest one (`None`: there
+    /// is none). The jobs that use it go by their version until they are edited.
+    fn apply_calendar(
+        &self,
+        op: Op,
+        name: JobName,
+        document: String,
+        expected: Option<u32>,
+    ) -> Answer<'_, CalendarVerdict>;
+    /// A calendar by name, in its newest version or in that of this number; a deleted one only by
+    /// number.
+    fn get_calendar(&self, name: JobName, version: Option<u32>) -> Answer<'_, Option<Calendar>>;
+    /// Calendars by (namespace, name).
+    fn list_calendars(&self, page: Page<JobName>) -> Answer<'_, Vec<Calendar>>;
+    /// Deletes a calendar that no live job uses.
+    fn delete_calendar(&self, op: Op, name: JobName) -> Answer<'_, CalendarDeleted>;
+    /// Live jobs that use a calendar, by uid after `page.after`; without a name, of any calendar,
+    /// those alone whose version is not its newest one.
+    fn list_calendar_users(
+        &self,
+        name: Option<JobName>,
+        page: Page<JobUid>,
+    ) -> Answer<'_, Vec<CalendarUser>>;
 
     // -- runs --
     /// Writes runs that people or programs asked for; callers of one batch are independent.

@@ -108,6 +108,8 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
         high_water: now,
         next_due: None,
         closing: None,
+        calendars: Vec::new(),
+        cause: String::new(),
     };
     store.apply_job(op(), apply).await.unwrap();
     let request = Request {

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::document::Document;
+use sichen_core::document::{Calendars, Document};
 use sichen_core::ids::{JobUid, OpId, SessionId};
 use sichen_core::port::{ApplyJob, ApplyVerdict, Op, Store};
 use sichen_engine::context::{IdSource, RandomIds};
@@ -60,8 +60,13 @@ fn fill(store: &dyn Store, jobs: i64) {
             expected_ver: None,
             document: serde_json::to_string(&document).unwrap(),
             high_water: start(),
-            next_due: document.timing(uid).unwrap().next(start()),
+            next_due: document
+                .timing(uid, &Calendars::default())
+                .unwrap()
+                .next(start()),
             closing: None,
+            calendars: Vec::new(),
+            cause: String::new(),
         };
         let op = Op {
             id: OpId(RandomIds.uuid()),

@@ -10,16 +10,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sichen_core::document::Document;
+use sichen_core::document::{Calendars, Document};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::port::{Error, Store};
+
+use crate::calendars::KeptCalendars;
 
 /// Documents kept in memory.
 const LIMIT: usize = 10_000;
 
 /// A bounded memory of documents.
 #[derive(Default)]
-pub struct Documents(Mutex<BTreeMap<(JobUid, Revision), Arc<Document>>>);
+pub struct Documents(
+    Mutex<BTreeMap<(JobUid, Revision), Arc<Document>>>,
+    KeptCalendars,
+);
 
 impl fmt::Debug for Documents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +80,18 @@ impl Documents {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The calendars that a document's schedules go by, in the versions that it names.
+    ///
+    /// # Errors
+    /// As [`KeptCalendars::of`].
+    pub async fn calendars(
+        &self,
+        store: &dyn Store,
+        document: &Document,
+    ) -> Result<Calendars, Error> {
+        self.1.of(store, document).await
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(JobUid, Revision), Arc<Document>>> {

@@ -1,4 +1,4 @@
-//! Removing old history, in small batches.
+//! Removing old history, in small batches; finishing what the apply of a calendar left.
 //!
 //! # Invariants
 //! - Only closed runs older than the retention are removed; each leaves a decision `removed`.
@@ -13,6 +13,7 @@ use sichen_core::model::DutyKey;
 use sichen_core::port::Error;
 
 use crate::context::Context;
+use crate::control::{self, Control};
 use crate::coordinator::Coordinator;
 
 /// Runs removed in one transaction.
@@ -55,6 +56,24 @@ impl Janitor {
         if removed > 0 {
             tracing::info!(removed, "removed old runs");
         }
+        self.bring_calendars().await?;
         Ok(removed == BATCH)
+    }
+
+    /// Edits jobs that the apply of a calendar did not reach.
+    async fn bring_calendars(&self) -> Result<(), Error> {
+        let control = Control::new(self.context.clone());
+        match control.complete_calendars(&self.coordinator.actor()).await {
+            Ok(0) => Ok(()),
+            Ok(edited) => {
+                tracing::info!(edited, "jobs were brought to the newest calendars");
+                Ok(())
+            }
+            Err(control::Error::Store(error)) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "jobs could not be brought to the newest calendars");
+                Ok(())
+            }
+        }
     }
 }

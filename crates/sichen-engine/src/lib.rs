@@ -11,6 +11,7 @@
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
 mod blocked;
+pub mod calendars;
 pub mod context;
 pub mod control;
 pub mod coordinator;

@@ -211,7 +211,12 @@ impl Trigger {
             Err(Error::Corrupt(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (timing, problems) = document.sound_timing(job.uid);
+        let calendars = match self.documents.calendars(store, &document).await {
+            Ok(calendars) => calendars,
+            Err(Error::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let (timing, problems) = document.sound_timing(job.uid, &calendars);
         if !timing.has_schedules() {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Reading job documents: YAML or JSON, one or more in a text, every problem with its place.
+//! Reading documents of jobs and calendars: YAML or JSON, one or more in a text, every problem with its place.
 //!
 //! # Invariants
 //! - What can be told at once is told at once: all fields that do not fit, then all values that
@@ -17,7 +17,8 @@ mod unreadable;
 
 use std::collections::BTreeMap;
 
-use sichen_core::document::{Document, check};
+use serde::Deserialize;
+use sichen_core::document::{self, CalendarDocument, Document, check};
 
 pub use foreign::{Foreign, read_foreign};
 use tree::{Node, Place};
@@ -27,11 +28,20 @@ pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// A document without problems.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct Read<T = Document> {
     /// The document.
-    pub document: Document,
+    pub document: T,
     /// The line at which it begins, from 1.
     pub line: u64,
+}
+
+/// The documents of a text, by kind, each kind in the order of the text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Documents {
+    /// Calendars: to be applied before the jobs that use them.
+    pub calendars: Vec<Read<CalendarDocument>>,
+    /// Jobs.
+    pub jobs: Vec<Read>,
 }
 
 /// One thing that is wrong.
@@ -83,9 +93,9 @@ impl Problem {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_bytes(bytes: &[u8]) -> Result<Vec<Read>, Vec<Problem>> {
+pub fn read_bytes(bytes: &[u8]) -> Result<Documents, Vec<Problem>> {
     match std::str::from_utf8(bytes) {
-        Ok(text) => read(text),
+        Ok(text) => read_all(text),
         Err(error) => {
             let (good, bad) = bytes.split_at(error.valid_up_to());
             let place = end_of(&String::from_utf8_lossy(good));
@@ -97,11 +107,29 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Vec<Read>, Vec<Problem>> {
     }
 }
 
+/// Reads all documents of `text`, which are jobs.
+///
+/// # Errors
+/// As [`read_all`]; a calendar.
+pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
+    let all = read_all(text)?;
+    if all.calendars.is_empty() {
+        return Ok(all.jobs);
+    }
+    let problems = all.calendars.iter().map(|calendar| Problem {
+        line: Some(calendar.line),
+        column: None,
+        path: "kind".to_owned(),
+        message: "SC1005: is \"Calendar\"; only jobs are taken here".to_owned(),
+    });
+    Err(problems.collect())
+}
+
 /// Reads all documents of `text`.
 ///
 /// # Errors
 /// Every problem of every document, in the order of their places.
-pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
+pub fn read_all(text: &str) -> Result<Documents, Vec<Problem>> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(vec![Problem::whole(format!(
             "SC1035: the text has {} bytes, the limit is {MAX_TEXT_BYTES}; split it",
@@ -114,24 +142,40 @@ pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
     }
     let trees = tree::parse(text).map_err(|error| vec![unreadable::problem(text, &error)])?;
     let mut problems = Vec::new();
-    let mut documents = Vec::new();
+    let mut seen = BTreeMap::new();
+    let mut all = Documents::default();
     for mut tree in trees {
-        match one(&mut tree) {
-            Ok(document) => documents.push((document, tree.place)),
+        let place = tree.place;
+        let read = if tree.is_calendar() {
+            one(&mut tree, CalendarDocument::check).map(|document| {
+                let name = ("calendar", document.metadata.clone());
+                let line = place.line;
+                all.calendars.push(Read { document, line });
+                name
+            })
+        } else {
+            one(&mut tree, check).map(|document: Document| {
+                let name = ("job", document.metadata.clone());
+                let line = place.line;
+                all.jobs.push(Read { document, line });
+                name
+            })
+        };
+        match read {
+            Ok((kind, name)) => {
+                let key = (kind, name.namespace, name.name);
+                problems.extend(twice(&seen, &key, place));
+                seen.entry(key).or_insert(place);
+            }
             Err(more) => problems.extend(more),
         }
     }
-    problems.extend(same_job_twice(&documents));
-    if documents.is_empty() && problems.is_empty() {
+    if seen.is_empty() && problems.is_empty() {
         let message = "SC1038: there is no document in this text".to_owned();
         problems.push(Problem::whole(message));
     }
     if problems.is_empty() {
-        let read = documents.into_iter().map(|(document, place)| Read {
-            document,
-            line: place.line,
-        });
-        return Ok(read.collect());
+        return Ok(all);
     }
     problems.sort_by_key(|p| (p.line, p.column));
     Err(problems)
@@ -140,8 +184,21 @@ pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
 const NUL: &str = "SC1036: there is a NUL character (U+0000), which databases and processes can't \
                    take; leave it out";
 
+/// Line and column of the value at `path` (or of the nearest one around it) in that document of
+/// `text` which begins at `line`: for problems that only a store knows.
+#[must_use]
+pub fn place_of(text: &str, line: u64, path: &str) -> Option<(u64, u64)> {
+    let trees = tree::parse(text).ok()?;
+    let tree = trees.iter().find(|tree| tree.place.line == line)?;
+    let place = tree.place_of(&tree::steps(path));
+    Some((place.line, place.column))
+}
+
 /// One document, or all that is wrong with it.
-fn one(tree: &mut Node) -> Result<Document, Vec<Problem>> {
+fn one<T: for<'a> Deserialize<'a>>(
+    tree: &mut Node,
+    check: impl Fn(&T) -> Vec<document::Problem>,
+) -> Result<T, Vec<Problem>> {
     let mut problems = Vec::new();
     tree.each_repeated(&mut Vec::new(), &mut |path, place, first| {
         let message = format!(
@@ -174,25 +231,16 @@ fn one(tree: &mut Node) -> Result<Document, Vec<Problem>> {
     }
 }
 
-fn same_job_twice(documents: &[(Document, Place)]) -> Vec<Problem> {
-    let mut seen = BTreeMap::new();
-    let mut problems = Vec::new();
-    for (document, place) in documents {
-        let name = &document.metadata;
-        let key = (name.namespace.as_str(), name.name.as_str());
-        match seen.get(&key) {
-            None => drop(seen.insert(key, *place)),
-            Some(first) => {
-                let Place { line, .. } = first;
-                let message = format!(
-                    "SC1039: the job {:?} is in this text twice, first in line {line}; keep one",
-                    name.name
-                );
-                problems.push(Problem::at(*place, "metadata.name".to_owned(), message));
-            }
-        }
-    }
-    problems
+/// The document's kind, namespace and name.
+type Key = (&'static str, String, String);
+
+fn twice(seen: &BTreeMap<Key, Place>, key: &Key, place: Place) -> Option<Problem> {
+    let Place { line, .. } = seen.get(key)?;
+    let (kind, _, name) = key;
+    let message = format!(
+        "SC1039: the {kind} {name:?} is in this text twice, first in line {line}; keep one"
+    );
+    Some(Problem::at(place, "metadata.name".to_owned(), message))
 }
 
 /// The place behind the last character of `text`.

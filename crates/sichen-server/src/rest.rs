@@ -8,6 +8,7 @@
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
 mod answer;
+mod calendars;
 mod clock;
 mod cluster;
 mod convert;
@@ -151,6 +152,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(jobs::next))
         .routes(routes!(start::start))
         .routes(routes!(start::start_batch))
+        .routes(routes!(calendars::list))
+        .routes(routes!(calendars::one, calendars::delete))
+        .routes(routes!(calendars::compare))
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
         .routes(routes!(runs::shards))
@@ -168,6 +172,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clock::show))
         .routes(routes!(clock::accept))
         .routes(routes!(schemas::job))
+        .routes(routes!(schemas::calendar))
         .routes(routes!(status::server));
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
 }

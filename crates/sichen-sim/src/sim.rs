@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_check::Acknowledged;
-use sichen_core::document::{Document, Request, new_run};
+use sichen_core::document::{Calendars, Document, Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, OpId, RunId};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::name::JobName;
@@ -502,7 +502,9 @@ impl Sim {
             serde_json::from_value(text).expect("the document is written here");
         let uid = JobUid(self.ids.uuid());
         let high_water = instant(self.now);
-        let timing = document.timing(uid).expect("the schedule is written here");
+        let timing = document
+            .timing(uid, &Calendars::default())
+            .expect("the schedule is written here");
         self.periods.insert(uid, period);
         let job = ApplyJob {
             name: JobName::new("default", &format!("job-{n}")).expect("a name"),
@@ -512,6 +514,8 @@ impl Sim {
             high_water,
             next_due: timing.next(high_water),
             closing: None,
+            calendars: Vec::new(),
+            cause: String::new(),
         };
         let op = self.op("user sim");
         self.acks.push(Acknowledged::Op(op.id));

@@ -17,13 +17,15 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::Event;
 use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::StopCause;
-use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::model::{
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
+    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
+    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
+    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -213,6 +215,9 @@ impl Store for Link {
         get_shards(keys: Vec<ShardKey>) -> Vec<ShardFacts>;
         list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
         list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
+        get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
+        list_calendars(page: Page<JobName>) -> Vec<Calendar>;
+        list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
         dump() -> Dump;
     }
 
@@ -225,6 +230,8 @@ impl Store for Link {
         set_job_paused(paused: bool, closing: Advance, expected_ver: u32) -> ApplyVerdict;
         delete_job(job: JobUid, closing: Option<Advance>, expected_ver: u32) -> bool;
         advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
+        apply_calendar(name: JobName, document: String, expected: Option<u32>) -> CalendarVerdict;
+        delete_calendar(name: JobName) -> CalendarDeleted;
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;

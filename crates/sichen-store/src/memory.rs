@@ -10,6 +10,7 @@
 //! # Not here
 //! Speed with large tables; durability.
 
+mod calendars;
 mod clock;
 mod duties;
 mod history;
@@ -26,13 +27,15 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::Event;
 use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::StopCause;
-use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::model::{
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
+    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
+    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
+    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::{Kept, Told};
 
@@ -204,6 +207,31 @@ impl Store for MemoryStore {
             decisions.truncate(limit as usize);
             decisions
         })
+    }
+    fn apply_calendar(
+        &self,
+        op: Op,
+        name: JobName,
+        document: String,
+        expected: Option<u32>,
+    ) -> Answer<'_, CalendarVerdict> {
+        self.write(op, move |tx| calendars::apply(tx, name, document, expected))
+    }
+    fn get_calendar(&self, name: JobName, version: Option<u32>) -> Answer<'_, Option<Calendar>> {
+        self.read(move |s, _| calendars::get(s, &name, version))
+    }
+    fn list_calendars(&self, page: Page<JobName>) -> Answer<'_, Vec<Calendar>> {
+        self.read(move |s, _| calendars::list(s, &page))
+    }
+    fn delete_calendar(&self, op: Op, name: JobName) -> Answer<'_, CalendarDeleted> {
+        self.write(op, move |tx| calendars::delete(tx, name))
+    }
+    fn list_calendar_users(
+        &self,
+        name: Option<JobName>,
+        page: Page<JobUid>,
+    ) -> Answer<'_, Vec<CalendarUser>> {
+        self.read(move |s, _| calendars::users(s, name.as_ref(), &page))
     }
     fn create_runs(
         &self,

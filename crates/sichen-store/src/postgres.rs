@@ -20,6 +20,7 @@
 
 mod address;
 mod batch;
+mod calendars;
 mod check;
 mod clock;
 mod connect;
@@ -50,13 +51,15 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::Event;
 use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::StopCause;
-use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::model::{
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
+    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
+    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
+    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -263,6 +266,7 @@ impl Store for PostgresStore {
     }
     fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
         write!(self, Some(op), [job], |tx| {
+            tx.share_calendars(&job.calendars).await?;
             tx.lock_live_job(&job.name).await?;
             tx.tell_time().await?;
             jobs::apply(tx, job).await
@@ -349,6 +353,47 @@ impl Store for PostgresStore {
     ) -> Answer<'_, Vec<Decision>> {
         read!(self, [], |read| jobs::list_decisions(
             read, job, from, limit
+        )
+        .await)
+    }
+    fn apply_calendar(
+        &self,
+        op: Op,
+        name: JobName,
+        document: String,
+        expected: Option<u32>,
+    ) -> Answer<'_, CalendarVerdict> {
+        write!(self, Some(op), [name, document], |tx| {
+            tx.take_turn(kept::Turn::Calendar, name.name.as_str())
+                .await?;
+            tx.lock_calendar(&name).await?;
+            tx.tell_time().await?;
+            calendars::apply(tx, name, &document, expected).await
+        })
+    }
+    fn get_calendar(&self, name: JobName, version: Option<u32>) -> Answer<'_, Option<Calendar>> {
+        read!(self, [name], |read| calendars::get(read, &name, version)
+            .await)
+    }
+    fn list_calendars(&self, page: Page<JobName>) -> Answer<'_, Vec<Calendar>> {
+        read!(self, [page], |read| calendars::list(read, &page).await)
+    }
+    fn delete_calendar(&self, op: Op, name: JobName) -> Answer<'_, CalendarDeleted> {
+        write!(self, Some(op), [name], |tx| {
+            tx.lock_calendar(&name).await?;
+            tx.tell_time().await?;
+            calendars::delete(tx, name).await
+        })
+    }
+    fn list_calendar_users(
+        &self,
+        name: Option<JobName>,
+        page: Page<JobUid>,
+    ) -> Answer<'_, Vec<CalendarUser>> {
+        read!(self, [name], |read| calendars::users(
+            read,
+            name.as_ref(),
+            &page
         )
         .await)
     }

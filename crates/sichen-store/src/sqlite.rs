@@ -26,6 +26,7 @@
 //! # Not here
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
+mod calendars;
 mod clock;
 mod directory;
 mod duties;
@@ -51,13 +52,15 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::Event;
 use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::StopCause;
-use sichen_core::model::{Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard};
+use sichen_core::model::{
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CheckpointVerdict, CreateVerdict,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
+    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
+    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
+    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -234,6 +237,34 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Answer<'_, Vec<Decision>> {
         self.read(move |r| jobs::list_decisions(r, job, from, limit))
+    }
+
+    fn apply_calendar(
+        &self,
+        op: Op,
+        name: JobName,
+        document: String,
+        expected: Option<u32>,
+    ) -> Answer<'_, CalendarVerdict> {
+        self.write(op, move |tx| {
+            calendars::apply(tx, name, &document, expected)
+        })
+    }
+    fn get_calendar(&self, name: JobName, version: Option<u32>) -> Answer<'_, Option<Calendar>> {
+        self.read(move |r| calendars::get(r, &name, version))
+    }
+    fn list_calendars(&self, page: Page<JobName>) -> Answer<'_, Vec<Calendar>> {
+        self.read(move |r| calendars::list(r, &page))
+    }
+    fn delete_calendar(&self, op: Op, name: JobName) -> Answer<'_, CalendarDeleted> {
+        self.write(op, move |tx| calendars::delete(tx, name))
+    }
+    fn list_calendar_users(
+        &self,
+        name: Option<JobName>,
+        page: Page<JobUid>,
+    ) -> Answer<'_, Vec<CalendarUser>> {
+        self.read(move |r| calendars::users(r, name.as_ref(), &page))
     }
 
     fn create_runs(

@@ -68,7 +68,7 @@ pub enum Command {
     Pause(jobs::Pause),
     /// Resume the schedules of a job.
     Resume(jobs::Resume),
-    /// Delete a job: its name is free again, its open runs go on, its history stays.
+    /// Delete a job: its name is free again, its open runs go on, its history stays. Or a calendar.
     Delete(jobs::Delete),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),

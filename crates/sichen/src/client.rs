@@ -271,9 +271,18 @@ impl Client {
         path: &[&str],
         text: String,
     ) -> Result<T, Failure> {
+        self.post_documents_with(path, Vec::new(), text).await
+    }
+
+    /// The same, with a query that says more.
+    pub async fn post_documents_with<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Query,
+        text: String,
+    ) -> Result<T, Failure> {
         let body = Some(("application/yaml", text.into_bytes()));
-        let none = Vec::new();
-        let send = self.send(Method::POST, path, &none, body, true);
+        let send = self.send(Method::POST, path, &query, body, true);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }

@@ -6,8 +6,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    API_VERSION, BoundsSpec, Document, Duration, ItemsSpec, KeySpec, KeysSpec, RangeSpec, RunSpec,
-    ShardsSpec, SizeSpec, Spec,
+    API_VERSION, BoundsSpec, Document, Duration, ItemsSpec, KeySpec, KeysSpec, Metadata, RangeSpec,
+    RunSpec, ShardsSpec, SizeSpec, Spec,
 };
 use crate::layout::{self, Cut, Layout};
 use crate::name::{JobName, Name};
@@ -57,26 +57,38 @@ impl Problems {
 #[must_use]
 pub fn check(doc: &Document) -> Vec<Problem> {
     let mut p = Problems(Vec::new());
-    if doc.api_version != API_VERSION {
-        p.add(
-            "apiVersion",
-            format!("SC1004: is {:?}; write `{API_VERSION}`", doc.api_version),
-        );
-    }
-    if doc.kind != "Job" {
-        p.add("kind", format!("SC1005: is {:?}; write `Job`", doc.kind));
-    }
-    p.name("metadata.name", &doc.metadata.name);
-    p.name("metadata.namespace", &doc.metadata.namespace);
-    if doc.metadata.title.as_ref().is_some_and(|t| t.len() > 1024) {
-        p.add("metadata.title", "SC1006: is longer than 1,024 bytes");
-    }
-    check_spec(&doc.spec, &mut p);
+    let kind = (doc.kind != "Job").then_some(doc.kind.as_str());
+    check_head(&doc.api_version, kind, &doc.metadata, &mut p);
+    check_spec(&doc.metadata.namespace, &doc.spec, &mut p);
     p.0
 }
 
-fn check_spec(spec: &Spec, p: &mut Problems) {
-    p.0.extend(super::timing::check(spec));
+/// What documents of every kind have.
+pub(super) fn check_head(
+    api_version: &str,
+    wrong_kind: Option<&str>,
+    metadata: &Metadata,
+    p: &mut Problems,
+) {
+    if api_version != API_VERSION {
+        p.add(
+            "apiVersion",
+            format!("SC1004: is {api_version:?}; write `{API_VERSION}`"),
+        );
+    }
+    if let Some(kind) = wrong_kind {
+        let message = format!("SC1005: is {kind:?}; write `Job` or `Calendar`");
+        p.add("kind", message);
+    }
+    p.name("metadata.name", &metadata.name);
+    p.name("metadata.namespace", &metadata.namespace);
+    if metadata.title.as_ref().is_some_and(|t| t.len() > 1024) {
+        p.add("metadata.title", "SC1006: is longer than 1,024 bytes");
+    }
+}
+
+fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
+    p.0.extend(super::timing::check(namespace, spec));
     p.name("spec.pool", &spec.pool);
     match &spec.run {
         RunSpec::Handler(name) => p.name("spec.run.handler", name),

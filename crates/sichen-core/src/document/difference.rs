@@ -25,7 +25,13 @@ pub struct Difference {
 /// All that differs from `old` to `new`, in the order of the fields' names.
 #[must_use]
 pub fn differences(old: &Document, new: &Document) -> Vec<Difference> {
-    let value = |document: &Document| serde_json::to_value(document).unwrap_or_default();
+    differences_of(old, new)
+}
+
+/// The same, of documents of any kind.
+#[must_use]
+pub fn differences_of<T: serde::Serialize>(old: &T, new: &T) -> Vec<Difference> {
+    let value = |document: &T| serde_json::to_value(document).unwrap_or_default();
     let mut found = Vec::new();
     compare(
         String::new(),

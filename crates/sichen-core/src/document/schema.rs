@@ -11,7 +11,7 @@
 
 use serde_json::Value;
 
-use super::Document;
+use super::{CalendarDocument, Document};
 
 /// JSON Schema (draft 2020-12) of a job document.
 #[must_use]
@@ -19,5 +19,14 @@ pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Document);
     schema.insert("$id".to_owned(), "sichen/v1/job".into());
     schema.insert("title".to_owned(), "A job of Sichen".into());
+    schema.to_value()
+}
+
+/// JSON Schema (draft 2020-12) of a calendar document.
+#[must_use]
+pub fn calendar_schema() -> Value {
+    let mut schema = schemars::schema_for!(CalendarDocument);
+    schema.insert("$id".to_owned(), "sichen/v1/calendar".into());
+    schema.insert("title".to_owned(), "A calendar of Sichen".into());
     schema.to_value()
 }

@@ -7,12 +7,14 @@
 //! # Not here
 //! Writing what was decided (the trigger duty).
 
+mod days;
 mod read;
 mod spec;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::calendar::Calendars;
 use super::check::Problem;
 use super::{Document, Spec};
 use crate::ids::JobUid;
@@ -23,7 +25,8 @@ use crate::schedule::{
 };
 
 pub use spec::{
-    CatchUpPolicySpec, CatchUpSpec, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec, ScheduleSpec,
+    CalendarUse, CatchUpPolicySpec, CatchUpSpec, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec,
+    ScheduleSpec,
 };
 
 /// Schedules of one job; a document with more is refused.
@@ -164,12 +167,12 @@ impl Timing {
 }
 
 impl Document {
-    /// The job's timing; `H` and jitter are spread by the uid.
+    /// The job's timing with the calendars that it names; `H` and jitter are spread by the uid.
     ///
     /// # Errors
     /// Every schedule that can't be read, with its path.
-    pub fn timing(&self, job: JobUid) -> Result<Timing, Vec<Problem>> {
-        let (timing, problems) = self.sound_timing(job);
+    pub fn timing(&self, job: JobUid, calendars: &Calendars) -> Result<Timing, Vec<Problem>> {
+        let (timing, problems) = self.sound_timing(job, calendars);
         if problems.is_empty() {
             Ok(timing)
         } else {
@@ -180,10 +183,11 @@ impl Document {
     /// The timing of those schedules that can be read, and what is wrong with the others: a zone
     /// that is gone from the database stops its own schedule alone.
     #[must_use]
-    pub fn sound_timing(&self, job: JobUid) -> (Timing, Vec<Problem>) {
+    pub fn sound_timing(&self, job: JobUid, calendars: &Calendars) -> (Timing, Vec<Problem>) {
         let seed = hash_of_key(&job.to_string());
         let spec = &self.spec;
-        let (schedules, problems) = read::schedules(spec, seed);
+        let (schedules, problems) =
+            read::schedules(&self.metadata.namespace, spec, seed, Some(calendars));
         let catch_up = match spec.catch_up.policy {
             CatchUpPolicySpec::None => CatchUp::None,
             CatchUpPolicySpec::Latest => CatchUp::Latest,
@@ -209,8 +213,8 @@ impl Document {
 }
 
 /// What is wrong with the part of a document that says when the job runs.
-pub(super) fn check(spec: &Spec) -> Vec<Problem> {
-    let (_, mut problems) = read::schedules(spec, 0);
+pub(super) fn check(namespace: &str, spec: &Spec) -> Vec<Problem> {
+    let (_, mut problems) = read::schedules(namespace, spec, 0, None);
     let mut add = |path: &str, message: String| {
         let path = path.to_owned();
         problems.push(Problem { path, message });

@@ -146,6 +146,11 @@ pub struct ApplyJob {
     /// For an edit: what the old revision still decides, up to the edit's commit. Its `to` is the
     /// new high-water mark.
     pub closing: Option<Advance>,
+    /// The calendars that the document uses, each in the version that it names: that must be the
+    /// newest one when it is written.
+    pub calendars: Vec<(JobName, u32)>,
+    /// Why, if that is not plain: goes into the event.
+    pub cause: String,
 }
 
 /// What became of an [`ApplyJob`].
@@ -159,6 +164,30 @@ pub enum ApplyVerdict {
     Unchanged(JobUid, Revision),
     /// Changed by somebody else meanwhile: read and decide anew.
     Conflict,
+}
+
+/// What became of a calendar's new document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarVerdict {
+    /// The calendar is new, or was deleted before; its version.
+    Created(u32),
+    /// A new version.
+    Updated(u32),
+    /// The document is the newest version already.
+    Unchanged(u32),
+    /// Changed by somebody else meanwhile: read and decide anew.
+    Conflict,
+}
+
+/// What became of a calendar's deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CalendarDeleted {
+    /// It is gone; its versions stay for the revisions that used them.
+    Deleted,
+    /// Jobs use it: some of them, by name.
+    Used(Vec<JobName>),
+    /// No such calendar.
+    Missing,
 }
 
 /// A shard that may be granted, with what a plan needs.

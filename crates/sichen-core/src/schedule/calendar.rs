@@ -9,11 +9,12 @@
 //! # Not here
 //! Storing and versioning calendars; the files that countries publish.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest stretch of days off.
@@ -50,6 +51,9 @@ pub struct Calendar {
     /// Working dates that a weekend would make off.
     #[serde(default)]
     pub work: BTreeSet<Date>,
+    /// What dates of either list are called.
+    #[serde(default)]
+    pub names: BTreeMap<Date, String>,
 }
 
 fn weekend() -> BTreeSet<u8> {
@@ -57,7 +61,7 @@ fn weekend() -> BTreeSet<u8> {
 }
 
 /// What a calendar does to a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
     /// Only times on working days count.
@@ -71,6 +75,17 @@ pub enum Use {
 }
 
 impl Use {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Use::WorkingDays => "working-days",
+            Use::DaysOff => "days-off",
+            Use::RollForward => "roll-forward",
+            Use::RollBack => "roll-back",
+        }
+    }
+
     pub(super) fn rolls(self) -> bool {
         matches!(self, Use::RollForward | Use::RollBack)
     }
@@ -90,6 +105,7 @@ impl Calendar {
             weekend: weekend(),
             off: BTreeSet::new(),
             work: BTreeSet::new(),
+            names: BTreeMap::new(),
         }
     }
 
@@ -160,15 +176,10 @@ impl Calendar {
                 "the weekend names days from 0 = Sunday to 6, and not all of them".into(),
             ));
         }
-        for first in &self.off {
-            let run = first
-                .series(1.day())
-                .take_while(|day| !self.is_working(*day));
-            if run.take(MAX_OFF_RUN + 1).count() > MAX_OFF_RUN {
-                return Err(self.refused(format!(
-                    "more than {MAX_OFF_RUN} days off in a row from {first}"
-                )));
-            }
+        if let Some(first) = long_run(self.off.iter().copied(), |day| !self.is_working(day)) {
+            return Err(self.refused(format!(
+                "more than {MAX_OFF_RUN} days off in a row from {first}"
+            )));
         }
         Ok(())
     }
@@ -187,14 +198,10 @@ impl Calendar {
         self.off.last().max(self.work.last()).copied()
     }
 
-    /// The days off whose times roll onto a working day.
-    pub(super) fn rolled_onto(&self, date: Date, rolling: Use) -> Vec<Date> {
-        let step = if rolling == Use::RollForward { -1 } else { 1 };
-        let neighbours = date.series(step.days()).skip(1);
-        neighbours
-            .take_while(|day| !self.is_working(*day))
-            .take(MAX_OFF_RUN)
-            .collect()
+    /// The end of the last year that the lists say anything about: holidays are published by years,
+    /// so from the next one on the calendar is guessing. `None` if it has weekends alone.
+    pub fn covers_through(&self) -> Option<Date> {
+        Some(self.known_through()?.last_of_year())
     }
 
     fn refused(&self, message: String) -> Error {
@@ -203,6 +210,27 @@ impl Calendar {
             message,
         }
     }
+}
+
+/// The first of `dates`, which rise, from which on more than [`MAX_OFF_RUN`] days in a row are off.
+pub(super) fn long_run(
+    dates: impl Iterator<Item = Date>,
+    is_off: impl Fn(Date) -> bool,
+) -> Option<Date> {
+    let mut counted = Date::MIN;
+    for first in dates {
+        if first < counted {
+            // Within the stretch of an earlier one.
+            continue;
+        }
+        let run = first.series(1.day()).take_while(|day| is_off(*day));
+        let run = run.take(MAX_OFF_RUN + 1).count();
+        if run > MAX_OFF_RUN {
+            return Some(first);
+        }
+        counted = first.saturating_add(i64::try_from(run).unwrap_or(0).days());
+    }
+    None
 }
 
 /// The instant at which a date begins in a zone.

@@ -11,6 +11,8 @@
 pub mod calendar;
 pub mod cron;
 pub mod cronjob;
+mod days;
+mod displaced;
 mod due;
 mod nominal;
 pub mod overlap;
@@ -19,6 +21,8 @@ mod tally;
 mod union;
 mod zone;
 
+pub use days::{Days, MAX_CALENDARS, Why};
+pub use displaced::Displaced;
 pub use due::{
     CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason,
     Skip, due,

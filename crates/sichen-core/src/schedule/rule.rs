@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::calendar::{self, Calendar, MAX_DAYS, MAX_OFF_RUN, Use, day_start, first_instant};
 use super::cron::{self, Cron, Dialect, Fold, Gap};
+use super::days::Days;
 use super::tally::Tally;
 use super::zone;
 
@@ -75,7 +76,7 @@ pub struct Schedule {
     zone: TimeZone,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
-    calendar: Option<(Arc<Calendar>, Use)>,
+    days: Option<Days>,
 }
 
 impl Schedule {
@@ -112,7 +113,7 @@ impl Schedule {
             zone,
             start: None,
             end: None,
-            calendar: None,
+            days: None,
         })
     }
 
@@ -128,7 +129,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
-            calendar: None,
+            days: None,
         })
     }
 
@@ -140,7 +141,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
-            calendar: None,
+            days: None,
         }
     }
 
@@ -155,7 +156,7 @@ impl Schedule {
             zone: TimeZone::UTC,
             start: None,
             end: None,
-            calendar: None,
+            days: None,
         })
     }
 
@@ -190,20 +191,33 @@ impl Schedule {
     ///
     /// # Errors
     /// A calendar that is refused, or rolling of what follows elapsed time or is too frequent.
-    pub fn on(mut self, calendar: Arc<Calendar>, usage: Use) -> Result<Schedule, Error> {
+    pub fn on(self, calendar: Arc<Calendar>, usage: Use) -> Result<Schedule, Error> {
         calendar.check()?;
-        let can_roll = match &self.rule {
+        self.on_days(Days::new(vec![(calendar, usage)])?)
+    }
+
+    /// The same on the days that several calendars let through together, or rolled to them.
+    ///
+    /// # Errors
+    /// Rolling of what follows elapsed time or is too frequent.
+    pub fn on_days(mut self, days: Days) -> Result<Schedule, Error> {
+        if days.roll().is_some() && !self.can_roll() {
+            return Err(Error::Rolled);
+        }
+        self.days = Some(days);
+        Ok(self)
+    }
+
+    /// Whether its times are fixed and few enough to move to another day.
+    #[must_use]
+    pub fn can_roll(&self) -> bool {
+        match &self.rule {
             Rule::Cron(cron) => {
                 cron.class() == cron::Class::Fixed
                     && cron.times_per_day() <= calendar::MAX_ROLLED_TIMES
             }
             _ => false,
-        };
-        if usage.rolls() && !can_roll {
-            return Err(Error::Rolled);
         }
-        self.calendar = Some((calendar, usage));
-        Ok(self)
     }
 
     /// The same with its civil times shown in a zone.
@@ -221,6 +235,16 @@ impl Schedule {
 
     pub fn zone(&self) -> &TimeZone {
         &self.zone
+    }
+
+    /// Whether an instant lies within its bounds.
+    pub(super) fn holds_at(&self, at: Timestamp) -> bool {
+        self.start.is_none_or(|start| at >= start) && self.end.is_none_or(|end| at < end)
+    }
+
+    /// The days it keeps to, if it has calendars.
+    pub fn days(&self) -> Option<&Days> {
+        self.days.as_ref()
     }
 
     /// The first planned instant strictly after `after`.
@@ -246,12 +270,12 @@ impl Schedule {
     /// The last instant of the rule strictly before `before`, whatever the bounds: where the period
     /// of a first run begins.
     pub fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
-        match &self.calendar {
+        match &self.days {
             None => self.rule_prev(before),
-            Some((calendar, usage)) if usage.rolls() => {
+            Some(days) if days.roll().is_some() => {
                 let mut date = self.zone.to_datetime(before).date();
                 for day in 1..=MAX_DAYS {
-                    let found = self.rolled_on(date, calendar, *usage);
+                    let found = self.rolled_on(date, days);
                     if let Some(at) = found.into_iter().rev().find(|at| *at < before) {
                         return Some(at);
                     }
@@ -266,12 +290,12 @@ impl Schedule {
                 }
                 None
             }
-            Some((calendar, usage)) => {
+            Some(days) => {
                 let mut before = before;
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_prev(before)?;
                     let date = self.zone.to_datetime(at).date();
-                    if usage.keeps(calendar.is_working(date)) {
+                    if days.keeps(date) {
                         return Some(at);
                     }
                     before = day_start(date, &self.zone)?.min(at);
@@ -295,12 +319,12 @@ impl Schedule {
     }
 
     fn next_unbounded(&self, after: Timestamp) -> Option<Timestamp> {
-        match &self.calendar {
+        match &self.days {
             None => self.rule_next(after),
-            Some((calendar, usage)) if usage.rolls() => {
+            Some(days) if days.roll().is_some() => {
                 let mut date = self.zone.to_datetime(after).date();
                 for day in 1..=MAX_DAYS {
-                    let found = self.rolled_on(date, calendar, *usage);
+                    let found = self.rolled_on(date, days);
                     if let Some(at) = found.into_iter().find(|at| *at > after) {
                         return Some(at);
                     }
@@ -315,12 +339,12 @@ impl Schedule {
                 }
                 None
             }
-            Some((calendar, usage)) => {
+            Some(days) => {
                 let mut after = after;
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_next(after)?;
                     let date = self.zone.to_datetime(at).date();
-                    if usage.keeps(calendar.is_working(date)) {
+                    if days.keeps(date) {
                         return Some(at);
                     }
                     let tomorrow = day_start(date.checked_add(1.day()).ok()?, &self.zone)?;
@@ -335,12 +359,12 @@ impl Schedule {
     }
 
     /// The planned instants of a date, its own and those rolled onto it, in order.
-    fn rolled_on(&self, date: Date, calendar: &Calendar, usage: Use) -> Vec<Timestamp> {
-        if !calendar.is_working(date) {
+    fn rolled_on(&self, date: Date, days: &Days) -> Vec<Timestamp> {
+        if !days.keeps(date) {
             return Vec::new();
         }
         let mut found = self.rule_on(date);
-        for other in calendar.rolled_onto(date, usage) {
+        for other in days.rolled_onto(date) {
             let moved = self.rule_on(other).into_iter().filter_map(|at| {
                 let time = self.nominal(at).time();
                 first_instant(date.to_datetime(time), &self.zone)
@@ -370,7 +394,7 @@ impl Schedule {
         found
     }
 
-    fn rule_next(&self, after: Timestamp) -> Option<Timestamp> {
+    pub(super) fn rule_next(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.rule {
             Rule::Cron(cron) => cron.next(after, &self.zone),
             Rule::Every { period, anchor } => {
@@ -399,9 +423,9 @@ impl Schedule {
         if first > last {
             return 0;
         }
-        match &self.calendar {
+        match &self.days {
             None => self.rule_count(first, last),
-            Some((_, usage)) if usage.rolls() => {
+            Some(days) if days.roll().is_some() => {
                 let mut count = 1;
                 let mut at = first;
                 while let Some(next) = self.next(at).filter(|next| *next <= last) {
@@ -410,24 +434,18 @@ impl Schedule {
                 }
                 count
             }
-            Some((calendar, usage)) => self.count_kept(first, last, calendar, *usage),
+            Some(days) => self.count_kept(first, last, days),
         }
     }
 
     /// Counts stretch by stretch of days that are kept.
-    fn count_kept(
-        &self,
-        first: Timestamp,
-        last: Timestamp,
-        calendar: &Calendar,
-        usage: Use,
-    ) -> u64 {
+    fn count_kept(&self, first: Timestamp, last: Timestamp, days: &Days) -> u64 {
         let end = self.zone.to_datetime(last).date();
         let mut date = self.zone.to_datetime(first).date();
         let mut count = 0;
         let mut open: Option<Timestamp> = None;
         loop {
-            let keeps = usage.keeps(calendar.is_working(date));
+            let keeps = days.keeps(date);
             let start = day_start(date, &self.zone).unwrap_or(first).max(first);
             match (keeps, open) {
                 (true, None) => open = Some(start),
@@ -462,17 +480,17 @@ impl Schedule {
     pub(super) fn mark(&self, from: i64, to: i64, tally: &mut Tally) {
         let from = self.start.map_or(from, |start| zone::ceil(start).max(from));
         let to = self.end.map_or(to, |end| zone::ceil(end).min(to));
-        match &self.calendar {
+        match &self.days {
             _ if from >= to => {}
             None => self.rule_mark(from, to, tally),
-            Some((_, usage)) if usage.rolls() => {
+            Some(days) if days.roll().is_some() => {
                 let mut at = zone::instant(from - 1);
                 while let Some(next) = self.next(at).filter(|next| next.as_second() < to) {
                     tally.set(next.as_second());
                     at = next;
                 }
             }
-            Some((calendar, usage)) => {
+            Some(days) => {
                 // A UTC day touches at most a few local dates.
                 let mut date = self.zone.to_datetime(zone::instant(from)).date();
                 let mut at = from;
@@ -482,7 +500,7 @@ impl Schedule {
                     };
                     let end = day_start(tomorrow, &self.zone)
                         .map_or(to, |start| start.as_second().min(to));
-                    if usage.keeps(calendar.is_working(date)) {
+                    if days.keeps(date) {
                         self.rule_mark(at, end, tally);
                     }
                     (at, date) = (end.max(at), tomorrow);
@@ -537,9 +555,7 @@ impl Schedule {
             return Vec::new();
         };
         let mut found = cron.left_out(after, through, &self.zone, limit);
-        found.retain(|(at, _)| {
-            self.start.is_none_or(|start| *at >= start) && self.end.is_none_or(|end| *at < end)
-        });
+        found.retain(|(at, _)| self.holds_at(*at));
         found
     }
 

@@ -7,6 +7,7 @@ use sichen_core::model::Job;
 use sichen_core::name::JobName;
 use sichen_core::port::{self, Advance, ApplyJob, ApplyVerdict, Page};
 
+use super::calendars::Pinned;
 use super::{ATTEMPTS, Control, Error};
 use crate::trigger::{advance, open_runs};
 
@@ -59,14 +60,11 @@ impl Control {
         let name = document
             .job_name()
             .map_err(|e| Error::Refused(format!("SC1001: {e}")))?;
-        let text = serde_json::to_string(document)
-            .map_err(|e| Error::Refused(format!("SC1015: the document can't be stored: {e}")))?;
         for _ in 0..ATTEMPTS {
+            let pinned = self.pin(document).await?;
             let existing = self.context.store.get_job(name.clone()).await?;
-            if let Some(applied) = self
-                .try_apply(actor, document, &text, &name, existing)
-                .await?
-            {
+            let applied = self.try_apply(actor, &pinned, &name, existing, String::new());
+            if let Some(applied) = applied.await? {
                 return Ok(applied);
             }
         }
@@ -74,18 +72,22 @@ impl Control {
     }
 
     /// One attempt; `None` on a conflict.
-    async fn try_apply(
+    pub(super) async fn try_apply(
         &self,
         actor: &str,
-        document: &Document,
-        text: &str,
+        pinned: &Pinned,
         name: &JobName,
         existing: Option<Job>,
+        cause: String,
     ) -> Result<Option<Applied>, Error> {
+        let document = &pinned.document;
+        let text = serde_json::to_string(document)
+            .map_err(|e| Error::Refused(format!("SC1015: the document can't be stored: {e}")))?;
         let store = &*self.context.store;
         let new_uid = JobUid(self.context.ids.uuid());
         let uid = existing.as_ref().map_or(new_uid, |job| job.uid);
-        let timing = document.timing(uid).map_err(Error::Invalid)?;
+        let timing = document.timing(uid, &pinned.calendars);
+        let timing = timing.map_err(Error::Invalid)?;
         let now = store.now().await?;
         let closing = match &existing {
             // What was paused up to here is recorded as that, by the revision that was paused.
@@ -105,7 +107,7 @@ impl Control {
             name: name.clone(),
             new_uid,
             expected_ver: existing.map(|job| job.ver),
-            document: text.to_owned(),
+            document: text,
             high_water,
             next_due: if paused {
                 None
@@ -113,6 +115,8 @@ impl Control {
                 timing.next(high_water)
             },
             closing,
+            calendars: pinned.uses.clone(),
+            cause,
         };
         let verdict = store.apply_job(self.context.op(actor), apply).await?;
         let applied = |uid, revision, change| {
@@ -134,7 +138,8 @@ impl Control {
     async fn close(&self, job: &Job, how: Close) -> Result<Advance, Error> {
         let store = &*self.context.store;
         let document = self.documents.get(store, job.uid, job.revision).await?;
-        let (timing, _) = document.sound_timing(job.uid);
+        let calendars = self.documents.calendars(store, &document).await?;
+        let (timing, _) = document.sound_timing(job.uid, &calendars);
         let now = store.now().await?;
         let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;
@@ -169,7 +174,8 @@ impl Control {
             Turn::Resume { catch_up: None } => {
                 let store = &*self.context.store;
                 let document = self.documents.get(store, job.uid, job.revision).await?;
-                let (timing, _) = document.sound_timing(job.uid);
+                let calendars = self.documents.calendars(store, &document).await?;
+                let (timing, _) = document.sound_timing(job.uid, &calendars);
                 if timing.catch_up_on_resume {
                     Close::Live
                 } else {

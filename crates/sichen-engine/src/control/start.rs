@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sichen_core::document::{Document, Problem, Request, new_run};
+use sichen_core::document::{Calendars, Document, Problem, Request, new_run};
 use sichen_core::ids::{Occasion, RunId};
 use sichen_core::lifecycle::WaitsFor;
 use sichen_core::model::{Job, Period, Waits};
@@ -182,7 +182,10 @@ impl Control {
             }
         };
         let planned = match (&wanted.which, &read) {
-            (Which::Planned(at), Some(job)) => planned(job, &document, *at, now)?,
+            (Which::Planned(at), Some(job)) => {
+                let calendars = self.documents.calendars(store, &document).await?;
+                planned(job, &document, &calendars, *at, now)?
+            }
             _ => None,
         };
         let (period, nominal) = planned.unzip();
@@ -331,6 +334,7 @@ impl Control {
 fn planned(
     job: &Job,
     document: &Document,
+    calendars: &Calendars,
     at: Timestamp,
     now: Timestamp,
 ) -> Result<Option<(Period, Nominal)>, Error> {
@@ -339,7 +343,8 @@ fn planned(
             "SC5010: {at} has not come yet; its run will be written at that instant"
         )));
     }
-    let timing = document.timing(job.uid).map_err(Error::Invalid)?;
+    let timing = document.timing(job.uid, calendars);
+    let timing = timing.map_err(Error::Invalid)?;
     if at > job.high_water && timing.has_schedules() {
         // The trigger would find this very run in its own way and record the instant as skipped.
         let until = if job.paused {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::document::Document;
+use sichen_core::document::{Calendars, Document};
 use sichen_core::document::{Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
@@ -107,7 +107,10 @@ impl Cluster {
         assert!(problems.is_empty(), "{problems:?}");
         let uid = JobUid(self.ids.uuid());
         let now = self.now();
-        let next_due = document.timing(uid).unwrap().next(now);
+        let next_due = document
+            .timing(uid, &Calendars::default())
+            .unwrap()
+            .next(now);
         let job = ApplyJob {
             name: document.job_name().unwrap(),
             new_uid: uid,
@@ -116,6 +119,8 @@ impl Cluster {
             high_water: now,
             next_due,
             closing: None,
+            calendars: Vec::new(),
+            cause: String::new(),
         };
         match block_on(self.store.apply_job(self.op(), job)).unwrap() {
             ApplyVerdict::Created(uid) => uid,

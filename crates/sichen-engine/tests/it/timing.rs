@@ -139,6 +139,8 @@ fn an_unreadable_document_stops_no_neighbour() {
         high_water: start(),
         next_due: minute,
         closing: None,
+        calendars: Vec::new(),
+        cause: String::new(),
     };
     block_on(cluster.store.apply_job(cluster.op(), broken)).unwrap();
     let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "every": "1m" }] });
@@ -324,6 +326,8 @@ fn stored(cluster: &Cluster, name: &str, text: &str) -> JobUid {
         high_water: start(),
         next_due: Some(start() + jiff::SignedDuration::from_secs(1)),
         closing: None,
+        calendars: Vec::new(),
+        cause: String::new(),
     };
     block_on(cluster.store.apply_job(cluster.op(), job)).unwrap();
     uid

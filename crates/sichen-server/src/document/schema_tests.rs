@@ -17,7 +17,8 @@ fn full() -> Vec<Value> {
                 "schedules": [
                     {"cron": "0 5 * * *", "dialect": "crontab", "gap": "shift", "fold": "first",
                      "timeZone": "UTC", "from": "2026-01-01T00:00:00Z",
-                     "until": "2027-01-01T00:00:00Z"},
+                     "until": "2027-01-01T00:00:00Z",
+                     "calendars": [{"name": "c", "use": "working-days", "version": 1}]},
                     {"every": "90m", "phase": "5m"},
                     {"at": "2026-08-30T00:00:00Z"},
                 ],

@@ -15,7 +15,6 @@ use serde::de::{
     SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 use serde::{Deserialize, forward_to_deserialize_any};
-use sichen_core::document::Document;
 use sichen_core::name::nearest;
 
 use super::Problem;
@@ -25,10 +24,10 @@ use super::tree::{Entry, Node, Place, Step, Value, text};
 pub(super) const MAX_FAULTS: usize = 100;
 
 /// The document of a tree, or everything that does not fit.
-pub(super) fn document(root: &mut Node) -> Result<Document, Vec<Problem>> {
+pub(super) fn document<T: for<'a> Deserialize<'a>>(root: &mut Node) -> Result<T, Vec<Problem>> {
     let mut problems = Vec::new();
     loop {
-        let mut fault = match Document::deserialize(Reader { node: root }) {
+        let mut fault = match T::deserialize(Reader { node: root }) {
             Ok(document) if problems.is_empty() => return Ok(document),
             Ok(_) => return Err(problems),
             Err(fault) => fault,

@@ -497,3 +497,54 @@ fn api_012_a_name_that_is_there_twice_is_refused_with_both_places() {
         assert!(problems[0].message.contains(&words), "{problems:?}");
     }
 }
+
+const CALENDAR: &str = "\
+apiVersion: sichen/v1
+kind: Calendar
+metadata: {name: holidays}
+spec:
+  daysOff:
+  - 2026-01-01
+  - {from: 2026-02-15, through: 2026-02-23, name: Spring Festival}
+";
+
+#[test]
+fn calendars_and_jobs_of_one_text_are_told_apart() {
+    let all = read_all(&format!("{GOOD}---\n{CALENDAR}")).unwrap();
+    assert_eq!((all.jobs.len(), all.calendars.len()), (1, 1));
+    assert_eq!(all.calendars[0].line, 11);
+    let twice = read_all(&format!("{CALENDAR}---\n{CALENDAR}")).unwrap_err();
+    assert!(
+        twice[0]
+            .message
+            .starts_with("SC1039: the calendar \"holidays\"")
+    );
+    let only_jobs = read(&format!("{GOOD}---\n{CALENDAR}")).unwrap_err();
+    assert_eq!(
+        (only_jobs[0].line, only_jobs[0].path.as_str()),
+        (Some(11), "kind")
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_calendar_has_its_place() {
+    let text = format!(
+        "{CALENDAR}  - {{from: 2026-04-06, through: 2026-04-04}}\n  - [2026-05-01]\n  - {{dat: \
+         2026-05-01}}\n  weekends: [sunday]\n"
+    );
+    check(
+        &text,
+        &[
+            ("9:5", "spec.daysOff[3]", "SC1033|a date such as 2026-10-01"),
+            ("10:6", "spec.daysOff[4].dat", "SC1031|did you mean `date`?"),
+            ("11:3", "spec.weekends", "SC1031|did you mean `weekend`?"),
+        ],
+    );
+    let backward = text.lines().take(8).collect::<Vec<_>>().join("\n");
+    check(
+        &backward,
+        &[("8:33", "spec.daysOff[2].through", "SC1042|2026-04-04")],
+    );
+    let missing = place_of(&backward, 1, "spec.daysOff[1].name");
+    assert_eq!(missing, Some((7, 51)));
+}

@@ -105,6 +105,12 @@ pub(super) fn steps(text: &str) -> Vec<Step> {
 }
 
 impl Node {
+    /// Whether the document says that it is a calendar.
+    pub fn is_calendar(&self) -> bool {
+        let kind = self.inside(&Step::Key("kind".to_owned()));
+        kind.is_some_and(|node| matches!(&node.value, Value::Text(text) if text == "Calendar"))
+    }
+
     /// The value one step inside.
     pub fn inside(&self, step: &Step) -> Option<&Node> {
         match (&self.value, step) {

@@ -16,6 +16,7 @@ use axum::body::Bytes;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, OpId, Revision, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
+use sichen_core::name::JobName;
 
 use super::{convert, wire};
 use rows::Row;
@@ -63,6 +64,8 @@ pub enum Line {
     Job(Job),
     /// The document of a revision of a job.
     Revision(JobUid, Revision, String),
+    /// The document of a version of a calendar; deleted ones too.
+    Calendar(JobName, u32, String),
     /// A run.
     Run(Run),
     /// A shard.
@@ -118,6 +121,9 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
             Line::Job(job) => dump.jobs.push(job),
             Line::Revision(job, revision, document) => {
                 dump.revisions.push((job, revision, document));
+            }
+            Line::Calendar(name, version, document) => {
+                dump.calendars.push((name, version, document));
             }
             Line::Run(run) => dump.runs.push(run),
             Line::Shard(shard) => dump.shards.push(shard),
@@ -180,6 +186,7 @@ pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
     }
     let jobs = dump.jobs.into_iter().map(Row::job);
     let revisions = dump.revisions.into_iter().map(Row::revision);
+    let calendars = dump.calendars.into_iter().map(Row::calendar);
     let runs = dump.runs.into_iter().map(Row::run);
     let shards = dump.shards.into_iter().map(Row::shard);
     let sessions = dump.sessions.into_iter().map(Row::session);
@@ -188,6 +195,7 @@ pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
     let decisions = decisions.map(|(job, decision)| Row::decision(job, decision));
     let rows = jobs
         .chain(revisions)
+        .chain(calendars)
         .chain(runs)
         .chain(shards)
         .chain(sessions);

@@ -5,18 +5,19 @@ use axum::body::Bytes;
 use axum::extract::State;
 use jiff::SignedDuration;
 use serde::Deserialize;
+use sichen_core::document::Metadata;
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
 use sichen_core::port;
 use sichen_engine::control::{self, Turn};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
-use super::{ACTOR, Api, convert, wire};
+use super::{ACTOR, Api, calendars, convert, wire};
 use crate::document;
 
-fn read(body: &Bytes) -> Result<Vec<document::Read>, Failed> {
+pub(super) fn read(body: &Bytes) -> Result<document::Documents, Failed> {
     document::read_bytes(body).map_err(|problems| {
         let problems = problems.into_iter().map(|p| wire::ProblemAt {
             line: p.line,
@@ -28,7 +29,7 @@ fn read(body: &Bytes) -> Result<Vec<document::Read>, Failed> {
     })
 }
 
-fn change(change: control::Change) -> wire::Change {
+pub(super) fn change(change: control::Change) -> wire::Change {
     match change {
         control::Change::Created => wire::Change::Created,
         control::Change::Updated => wire::Change::Updated,
@@ -54,33 +55,66 @@ async fn applied(
     })
 }
 
-/// Creates or changes jobs.
+/// Which documents of a text are to be applied.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Only {
+    /// `calendars` or `jobs`; both if left out.
+    only: Option<What>,
+}
+
+/// A kind of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum What {
+    /// Calendars alone.
+    Calendars,
+    /// Jobs alone.
+    Jobs,
+}
+
+/// Creates or changes calendars and jobs.
 ///
-/// All documents are checked first; then they are applied in their order. Applying the same again
-/// changes nothing, so an apply that broke half way is simply repeated.
+/// All documents are checked first; then they are applied: the calendars, then the jobs, each in their
+/// order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
 #[utoipa::path(
     post,
     path = "/jobs:apply",
     tag = "jobs",
+    params(Only),
     request_body(content = String, content_type = "application/yaml", description = "YAML or JSON, one or more documents"),
     responses(
         (status = 200, body = wire::Applied),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn apply(State(api): State<Api>, body: Bytes) -> Answer<wire::Applied> {
+pub(super) async fn apply(
+    State(api): State<Api>,
+    Params(wanted): Params<Only>,
+    body: Bytes,
+) -> Answer<wire::Applied> {
     let read = read(&body)?;
-    let mut documents = Vec::with_capacity(read.len());
-    for read in &read {
-        let name = read.document.job_name();
-        let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
-        let done = api.0.control.apply(ACTOR, &read.document).await?;
-        if done.change != control::Change::Unchanged {
-            api.0.engine.wake.trigger();
+    let mut all = wire::Applied::default();
+    if wanted.only != Some(What::Jobs) {
+        for read in &read.calendars {
+            let applied = calendars::apply(&api, &body, read).await;
+            all.calendars.push(applied?);
         }
-        documents.push(applied(&api, &name, done).await?);
     }
-    Ok(Json(wire::Applied { documents }))
+    if wanted.only != Some(What::Calendars) {
+        for read in &read.jobs {
+            let name = read.document.job_name();
+            let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
+            let done = api.0.control.apply(ACTOR, &read.document).await;
+            let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
+            if done.change != control::Change::Unchanged {
+                api.0.engine.wake.trigger();
+            }
+            all.documents.push(applied(&api, &name, done).await?);
+        }
+    }
+    Ok(Json(all))
 }
 
 /// Checks documents and changes nothing.
@@ -95,13 +129,20 @@ pub(super) async fn apply(State(api): State<Api>, body: Bytes) -> Answer<wire::A
     )
 )]
 pub(super) async fn validate(body: Bytes) -> Answer<wire::Validated> {
-    let documents = read(&body)?.into_iter().map(|read| wire::ValidDocument {
-        namespace: read.document.metadata.namespace,
-        name: read.document.metadata.name,
-        line: read.line,
-    });
-    let documents = documents.collect();
-    Ok(Json(wire::Validated { documents }))
+    let read = read(&body)?;
+    let valid = |metadata: Metadata, line| wire::ValidDocument {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        line,
+    };
+    let jobs = read.jobs.into_iter();
+    let jobs = jobs.map(|read| valid(read.document.metadata, read.line));
+    let calendars = read.calendars.into_iter();
+    let calendars = calendars.map(|read| valid(read.document.metadata, read.line));
+    Ok(Json(wire::Validated {
+        documents: jobs.collect(),
+        calendars: calendars.collect(),
+    }))
 }
 
 /// Jobs by namespace and name.
@@ -368,7 +409,9 @@ pub(super) async fn next(
     let count = request::limit(wanted.count, "count", 10)?;
     let job = api.0.control.job(&request::job_name(name)?).await?;
     let document = api.document(&job).await?;
-    let timing = document.timing(job.uid).map_err(control::Error::Invalid)?;
+    let calendars = api.0.control.calendars_of(&document).await?;
+    let timing = document.timing(job.uid, &calendars);
+    let timing = timing.map_err(control::Error::Invalid)?;
     let zone = convert::zone(&document.spec.time_zone);
     let mut last = api.store().now().await?;
     let mut items = Vec::new();

@@ -16,3 +16,14 @@ use sichen_core::document;
 pub(super) async fn job() -> Json<serde_json::Value> {
     Json(document::schema())
 }
+
+/// JSON Schema (draft 2020-12) of a calendar document.
+#[utoipa::path(
+    get,
+    path = "/schemas/calendar",
+    tag = "calendars",
+    responses((status = 200, body = Object, content_type = "application/json")),
+)]
+pub(super) async fn calendar() -> Json<serde_json::Value> {
+    Json(document::calendar_schema())
+}

@@ -11,6 +11,7 @@
 //! # Not here
 //! How they come from rows (`convert`), the job document (`sichen_core::document`).
 
+mod calendars;
 mod clock;
 mod dead_letters;
 
@@ -21,6 +22,10 @@ use serde_json::{Map, Value};
 use sichen_core::document::OverlapSpec;
 use utoipa::ToSchema;
 
+pub use calendars::{
+    AppliedCalendar, Calendar, CalendarChange, CalendarComparison, CalendarPage, CalendarUser,
+    DeletedCalendar, LeftJob, MovedJob,
+};
 pub use clock::Clock;
 pub use dead_letters::{DeadLetter, DeadLetterPage};
 
@@ -65,10 +70,13 @@ pub struct ProblemAt {
 // -- jobs --
 
 /// The answer to `POST /jobs:apply`, in the order of the documents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Applied {
-    /// One for each document.
+    /// One for each job.
     pub documents: Vec<AppliedDocument>,
+    /// One for each calendar: they were applied before the jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<AppliedCalendar>,
 }
 
 /// What became of one document.
@@ -107,8 +115,11 @@ pub enum Change {
 /// The answer to `POST /jobs:validate`: nothing is wrong with these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Validated {
-    /// One for each document.
+    /// One for each job.
     pub documents: Vec<ValidDocument>,
+    /// One for each calendar.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<ValidDocument>,
 }
 
 /// A document without problems.

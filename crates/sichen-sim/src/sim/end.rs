@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use sichen_check::{Invariant, Oracle, Verdict, check_dump};
-use sichen_core::document::Document;
+use sichen_core::document::{Calendars, Document};
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, fence_key};
 use sichen_core::lifecycle::ShardState;
@@ -123,7 +123,9 @@ impl Sim {
             }
             let document: Document =
                 serde_json::from_str(&job.document).expect("written by the simulation");
-            let timing = document.timing(uid).expect("written by the simulation");
+            let timing = document
+                .timing(uid, &Calendars::default())
+                .expect("written by the simulation");
             let plan = timing.due(job.high_water, now, false);
             let more = plan.more;
             let mut closing =

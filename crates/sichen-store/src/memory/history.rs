@@ -4,16 +4,21 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Revision, RunId, ShardKey};
 use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::name::JobName;
 use sichen_core::port::{Error, EventFilter, Fence, Page};
 
-use super::state::{JobRow, State, Tx};
+use super::state::{CalendarRow, JobRow, State, Tx};
 use super::{capped, old_term};
 
 fn run_of(entity: &Entity) -> Option<RunId> {
     match entity {
         Entity::Run(id) => Some(*id),
         Entity::Shard(key) => Some(key.run),
-        Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+        Entity::Job(_)
+        | Entity::Session(_)
+        | Entity::Node(_)
+        | Entity::Duty(_)
+        | Entity::Calendar(_) => None,
     }
 }
 
@@ -81,10 +86,23 @@ fn revisions(row: &JobRow) -> impl Iterator<Item = (JobUid, Revision, String)> {
     revisions.map(move |(revision, document)| (uid, *revision, document.clone()))
 }
 
+fn versions<'a>(
+    (name, row): (&'a JobName, &'a CalendarRow),
+) -> impl Iterator<Item = (JobName, u32, String)> + 'a {
+    let versions = row.versions.iter();
+    versions.map(|(version, (document, _))| (name.clone(), *version, document.clone()))
+}
+
 pub(super) fn dump(state: &State) -> Dump {
     Dump {
         jobs: state.jobs.values().map(|row| row.job.clone()).collect(),
         revisions: state.jobs.values().flat_map(revisions).collect(),
+        calendars: state.calendars.iter().flat_map(versions).collect(),
+        calendar_uses: {
+            let uses = state.calendar_uses.iter();
+            uses.map(|((name, job), version)| (name.clone(), *job, *version))
+                .collect()
+        },
         runs: state.runs.values().cloned().collect(),
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),
         sessions: state.sessions.values().cloned().collect(),

@@ -11,7 +11,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, JobRow, State, Tx};
-use super::{capped, runs};
+use super::{calendars, capped, runs};
 
 pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     let existing = tx.state.live_job(&a.name).map(|row| row.job.clone());
@@ -27,6 +27,9 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     }
     if job.document == a.document {
         return ApplyVerdict::Unchanged(job.uid, job.revision);
+    }
+    if !calendars::are_newest(tx.state, &a.calendars) {
+        return ApplyVerdict::Conflict;
     }
     let uid = job.uid;
     if let Some(closing) = a.closing
@@ -44,9 +47,11 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     job.next_due = a.next_due;
     row.revisions.insert(job.revision, a.document);
     let (revision, ver, state) = (job.revision, job.ver, word(job));
+    calendars::use_in(tx, uid, a.calendars);
     let data = serde_json::json!({ "revision": revision.0 });
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(Entity::Job(uid), ver, happened);
@@ -58,6 +63,9 @@ fn word(job: &Job) -> &'static str {
 }
 
 fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
+    if !calendars::are_newest(tx.state, &a.calendars) {
+        return ApplyVerdict::Conflict;
+    }
     let uid = a.new_uid;
     let revision = Revision(1);
     let job = Job {
@@ -86,8 +94,10 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
             revisions,
         },
     );
+    calendars::use_in(tx, uid, a.calendars);
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(Entity::Job(uid), 1, happened);
@@ -169,6 +179,7 @@ pub(super) fn delete(
     row.job.next_due = None;
     row.job.ver += 1;
     let ver = row.job.ver;
+    calendars::use_in(tx, uid, Vec::new());
     tx.event(
         Entity::Job(uid),
         ver,

@@ -23,6 +23,14 @@ pub(super) struct JobRow {
 }
 
 #[derive(Debug)]
+pub(super) struct CalendarRow {
+    /// Raised by each change, a deletion too.
+    pub version: u32,
+    pub deleted: bool,
+    pub versions: BTreeMap<u32, (String, Timestamp)>,
+}
+
+#[derive(Debug)]
 pub(super) struct ShardRow {
     pub shard: Shard,
     pub last_end: Option<AttemptEnd>,
@@ -40,6 +48,9 @@ pub(super) struct State {
     pub nodes: BTreeMap<NodeId, Node>,
     pub duties: BTreeMap<DutyKey, DutyRow>,
     pub jobs: BTreeMap<JobUid, JobRow>,
+    pub calendars: BTreeMap<JobName, CalendarRow>,
+    /// The versions that the present revisions of live jobs go by.
+    pub calendar_uses: BTreeMap<(JobName, JobUid), u32>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,
     pub occasions: BTreeMap<(JobUid, String), RunId>,

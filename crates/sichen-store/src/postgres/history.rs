@@ -123,6 +123,16 @@ pub(super) async fn dump(read: &Read) -> Result<Dump> {
         revisions: read
             .all(sql::DUMP_REVISIONS, (), |row| row.revision())
             .await?,
+        calendars: read
+            .all(sql::DUMP_CALENDARS, (), |row| {
+                Ok((row.job_name(0)?, row.u32(2)?, row.text(3)?))
+            })
+            .await?,
+        calendar_uses: read
+            .all(sql::DUMP_CALENDAR_USES, (), |row| {
+                Ok((row.job_name(0)?, JobUid(row.uuid(2)?), row.u32(3)?))
+            })
+            .await?,
         runs: read.all(sql::DUMP_RUNS, (), |row| row.run()).await?,
         shards: read
             .all(sql::DUMP_SHARDS, (), |row| Ok(row.shard()?.shard))

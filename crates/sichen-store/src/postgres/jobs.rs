@@ -11,7 +11,7 @@ use sichen_core::port::{
 
 use super::row::{at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{calendars, capped, runs, sql};
 
 fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -25,6 +25,9 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     };
     if job.document == a.document {
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
+    }
+    if !calendars::are_newest(tx, &a.calendars).await? {
+        return Ok(ApplyVerdict::Conflict);
     }
     let mut ver = job.ver;
     if let Some(closing) = a.closing {
@@ -46,10 +49,12 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     tx.job_changed(job.uid);
     tx.must(sql::INSERT_REVISION, (uid, revision.0, a.document.as_str()))
         .await?;
+    calendars::use_in(tx, job.uid, &a.calendars).await?;
     let data = serde_json::json!({ "revision": revision.0 });
     let state = word(job.paused);
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
@@ -58,7 +63,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
 
 async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
     let uid = a.new_uid.0;
-    if tx.job(a.new_uid).await?.is_some() {
+    if tx.job(a.new_uid).await?.is_some() || !calendars::are_newest(tx, &a.calendars).await? {
         return Ok(ApplyVerdict::Conflict);
     }
     let (namespace, name) = (a.name.namespace.as_str(), a.name.name.as_str());
@@ -79,8 +84,10 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         "revision": 1, "name": name, "namespace": namespace,
         "high_water": a.high_water.as_microsecond(),
     });
+    calendars::add_uses(tx, a.new_uid, &a.calendars).await?;
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(&Entity::Job(a.new_uid), 1, &happened)?;
@@ -150,6 +157,7 @@ pub(super) async fn delete(
     }
     tx.must(sql::DELETE_JOB, (uid.0, ver, at(tx.now))).await?;
     tx.job_changed(uid);
+    calendars::use_in(tx, uid, &[]).await?;
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
     tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)

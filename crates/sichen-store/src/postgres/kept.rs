@@ -1,7 +1,7 @@
 //! Locks, in the port's order, and the rows under them.
 //!
-//! A use case locks what it will decide upon before it reads the clock: duties, jobs, runs, shards,
-//! sessions, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
+//! A use case locks what it will decide upon before it reads the clock: duties, calendars, jobs, runs,
+//! shards, sessions, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
@@ -356,6 +356,28 @@ impl Tx {
         });
     }
 
+    /// Locks a calendar against others that change it or use it anew.
+    pub async fn lock_calendar(&self, name: &JobName) -> Result<()> {
+        let params = (name.namespace.as_str(), name.name.as_str());
+        self.all(sql::LOCK_CALENDAR, params, |_| Ok(())).await?;
+        Ok(())
+    }
+
+    /// Keeps calendars in their versions.
+    pub async fn share_calendars(&self, uses: &[(JobName, u32)]) -> Result<()> {
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let texts = |part: fn(&JobName) -> &Name| -> Vec<String> {
+            uses.iter()
+                .map(|(name, _)| part(name).to_string())
+                .collect()
+        };
+        let params = (texts(|name| &name.namespace), texts(|name| &name.name));
+        self.all(sql::SHARE_CALENDARS, params, |_| Ok(())).await?;
+        Ok(())
+    }
+
     /// Locks the live job of a name.
     pub async fn lock_live_job(&self, name: &JobName) -> Result<()> {
         let params = (name.namespace.as_str(), name.name.as_str());
@@ -395,4 +417,6 @@ pub(super) enum Turn {
     Claim = 1,
     /// Registering a worker of one uid.
     Register = 2,
+    /// Changing a calendar, which may not have a row yet.
+    Calendar = 3,
 }

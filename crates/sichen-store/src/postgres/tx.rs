@@ -646,7 +646,11 @@ impl Tx {
         let run = match entity {
             Entity::Run(id) => Some(int(id.0)),
             Entity::Shard(key) => Some(int(key.run.0)),
-            Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+            Entity::Job(_)
+            | Entity::Session(_)
+            | Entity::Node(_)
+            | Entity::Duty(_)
+            | Entity::Calendar(_) => None,
         };
         self.events.push(Noted {
             entity: entity.kind(),

@@ -94,6 +94,12 @@ pub(super) fn dump(read: &Read<'_>) -> Result<Dump> {
     Ok(Dump {
         jobs: read.all(sql::DUMP_JOBS, [], |row| Ok(row.job()?.job))?,
         revisions: read.all(sql::DUMP_REVISIONS, [], |row| row.revision())?,
+        calendars: read.all(sql::DUMP_CALENDARS, [], |row| {
+            Ok((row.job_name(0)?, row.u32(2)?, row.text(3)?))
+        })?,
+        calendar_uses: read.all(sql::DUMP_CALENDAR_USES, [], |row| {
+            Ok((row.job_name(0)?, JobUid(row.uuid(2)?), row.u32(3)?))
+        })?,
         runs: read.all(sql::DUMP_RUNS, [], |row| row.run())?,
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,

@@ -11,7 +11,7 @@ use sichen_core::port::{
 
 use super::row::{at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{calendars, capped, runs, sql};
 
 fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -25,6 +25,9 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     };
     if job.document == a.document {
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
+    }
+    if !calendars::are_newest(tx, &a.calendars)? {
+        return Ok(ApplyVerdict::Conflict);
     }
     let mut ver = job.ver;
     if let Some(closing) = a.closing {
@@ -44,10 +47,12 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     );
     tx.must(sql::UPDATE_JOB, params)?;
     tx.must(sql::INSERT_REVISION, (uid, revision.0, a.document.as_str()))?;
+    calendars::use_in(tx, job.uid, &a.calendars)?;
     let data = serde_json::json!({ "revision": revision.0 });
     let state = word(job.paused);
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
@@ -56,7 +61,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
 
 fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
     let uid = blob(a.new_uid.0);
-    if tx.job(a.new_uid)?.is_some() {
+    if tx.job(a.new_uid)?.is_some() || !calendars::are_newest(tx, &a.calendars)? {
         return Ok(ApplyVerdict::Conflict);
     }
     let (namespace, name) = (a.name.namespace.as_str(), a.name.name.as_str());
@@ -76,8 +81,10 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         "revision": 1, "name": name, "namespace": namespace,
         "high_water": a.high_water.as_microsecond(),
     });
+    calendars::add_uses(tx, a.new_uid, &a.calendars)?;
     let happened = Happened {
         data,
+        cause: &a.cause,
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(&Entity::Job(a.new_uid), 1, &happened)?;
@@ -146,6 +153,7 @@ pub(super) fn delete(
         ver += 1;
     }
     tx.must(sql::DELETE_JOB, (blob(uid.0), ver, at(tx.now)))?;
+    calendars::use_in(tx, uid, &[])?;
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
     tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)

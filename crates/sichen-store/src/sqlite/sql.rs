@@ -125,6 +125,18 @@ statements! {
     SHIFT_SESSIONS = "shift_sessions",
     SHIFT_SHARDS = "shift_shards",
     UPDATE_META = "update_meta",
+    GET_CALENDAR = "get_calendar",
+    GET_CALENDAR_VERSION = "get_calendar_version",
+    GET_CALENDAR_ROW = "get_calendar_row",
+    LIST_CALENDARS = "list_calendars",
+    PUT_CALENDAR = "put_calendar",
+    INSERT_CALENDAR_VERSION = "insert_calendar_version",
+    INSERT_CALENDAR_USE = "insert_calendar_use",
+    DELETE_CALENDAR_USES = "delete_calendar_uses",
+    LIST_CALENDAR_USERS = "list_calendar_users",
+    LIST_STALE_CALENDAR_USERS = "list_stale_calendar_users",
+    DUMP_CALENDARS = "dump_calendars",
+    DUMP_CALENDAR_USES = "dump_calendar_uses",
 }
 
 /// The migrations in order: number, name, text. Only ever appended to.
@@ -154,5 +166,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         7,
         "appearance",
         include_str!("../../sql/sqlite/migrations/0007_appearance.sql"),
+    ),
+    (
+        8,
+        "calendars",
+        include_str!("../../sql/sqlite/migrations/0008_calendars.sql"),
     ),
 ];

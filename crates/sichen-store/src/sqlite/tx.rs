@@ -303,7 +303,11 @@ impl<'c> Tx<'c> {
         let run = match entity {
             Entity::Run(id) => Some(int(id.0)),
             Entity::Shard(key) => Some(int(key.run.0)),
-            Entity::Job(_) | Entity::Session(_) | Entity::Node(_) | Entity::Duty(_) => None,
+            Entity::Job(_)
+            | Entity::Session(_)
+            | Entity::Node(_)
+            | Entity::Duty(_)
+            | Entity::Calendar(_) => None,
         };
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.as_str()),

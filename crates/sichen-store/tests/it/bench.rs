@@ -165,6 +165,8 @@ impl Bench {
             high_water: self.now(),
             next_due: None,
             closing: None,
+            calendars: Vec::new(),
+            cause: String::new(),
         }
     }
 

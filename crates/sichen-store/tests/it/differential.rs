@@ -1,6 +1,7 @@
 //! One seeded stream of calls, driven into the memory store, into SQLite and (with its feature) into
 //! PostgreSQL: the same answers, the same rows, the same events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::executor::block_on;
@@ -80,7 +81,7 @@ fn drive(seeds: std::ops::Range<u64>, third: impl Fn(&Arc<ManualClock>) -> Optio
 
 /// What the streams must have met, or they compare nothing.
 #[derive(Debug, Default)]
-struct Seen(std::collections::BTreeMap<&'static str, usize>);
+struct Seen(BTreeMap<&'static str, usize>);
 
 impl Seen {
     fn add(&mut self, dump: &Dump) {
@@ -197,6 +198,8 @@ impl Pair {
             assert_eq!(a.sessions, b.sessions, "{}", context());
             assert_eq!(a.duties, b.duties, "{}", context());
             assert_eq!(a.decisions, b.decisions, "{}", context());
+            assert_eq!(a.calendars, b.calendars, "{}", context());
+            assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
             for (x, y) in a.events.iter().zip(&b.events) {
                 assert_eq!(x, y, "{}", context());
             }
@@ -332,8 +335,64 @@ impl Pair {
             high_water: self.now(),
             next_due: Some(self.now() + SignedDuration::from_secs(10)),
             closing,
+            calendars: self.uses(dump),
+            cause: ["", "why"][self.dice.roll(2)].to_owned(),
         };
         both!(self, apply_job(op, apply)).expect("applied");
+        self.calendars(dump);
+    }
+
+    /// Versions of calendars that mostly are the newest ones.
+    fn uses(&mut self, dump: &Dump) -> Vec<(JobName, u32)> {
+        let mut newest: BTreeMap<JobName, u32> = BTreeMap::new();
+        for (name, version, _) in &dump.calendars {
+            newest.insert(name.clone(), *version);
+        }
+        newest.retain(|_, _| self.dice.once_in(2));
+        if self.dice.once_in(8) {
+            newest.values_mut().for_each(|version| *version += 1);
+        }
+        newest.into_iter().collect()
+    }
+
+    fn calendars(&mut self, dump: &Dump) {
+        let named = |text| JobName {
+            namespace: name("default"),
+            name: name(text),
+        };
+        let calendar = named(["h", "k"][self.dice.roll(2)]);
+        let found = block_on(self.memory.get_calendar(calendar.clone(), None)).expect("it works");
+        let newest = found.map(|calendar| calendar.version);
+        if self.dice.once_in(3) {
+            let expected = match self.dice.roll(6) {
+                0 => Some(1),
+                1 => None,
+                _ => newest,
+            };
+            let (op, document) = (self.op(), format!("{{\"v\":{}}}", self.dice.roll(3)));
+            let calendar = calendar.clone();
+            both!(self, apply_calendar(op, calendar, document, expected)).expect("applied");
+        }
+        if self.dice.once_in(12) {
+            let (op, calendar) = (self.op(), calendar.clone());
+            both!(self, delete_calendar(op, calendar)).expect("deleted");
+        }
+        let version = [None, Some(1), newest][self.dice.roll(3)];
+        let asked = calendar.clone();
+        both!(self, get_calendar(asked, version)).expect("read");
+        let after = self.dice.pick(&dump.jobs).map(|job| job.uid);
+        let of = Some(calendar.clone()).filter(|_| self.dice.once_in(2));
+        let (after, limit) = (after.filter(|_| self.dice.once_in(2)), 2);
+        both!(self, list_calendar_users(of.clone(), Page { after, limit })).expect("listed");
+        let after = Some(calendar).filter(|_| self.dice.once_in(2));
+        both!(
+            self,
+            list_calendars(Page {
+                after: after.clone(),
+                limit
+            })
+        )
+        .expect("listed");
     }
 
     /// A step of a job's schedule that mostly fits.

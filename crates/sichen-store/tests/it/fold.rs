@@ -44,6 +44,7 @@ pub fn check(dump: &Dump) {
         Entity::Session(id) => dump.sessions.iter().any(|s| s.id == *id),
         Entity::Duty(key) => dump.duties.iter().any(|d| d.key.text() == *key),
         Entity::Node(_) => true,
+        Entity::Calendar(name) => dump.calendars.iter().any(|(of, ..)| of == name),
     };
     if dump.shards.len() < 2_000 {
         for entity in all.keys() {
@@ -71,7 +72,9 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::NodeRegistered => &["address"],
         Kind::DutyAcquired => &["node", "term"],
         Kind::DutyReleased => &["term"],
-        Kind::JobPaused
+        Kind::CalendarApplied => &["version"],
+        Kind::CalendarDeleted
+        | Kind::JobPaused
         | Kind::JobResumed
         | Kind::JobDeleted
         | Kind::RunStarted
@@ -223,7 +226,9 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::ReportRefused
         | Kind::SessionRegistered
         | Kind::SessionEnded
-        | Kind::NodeRegistered => {}
+        | Kind::NodeRegistered
+        | Kind::CalendarApplied
+        | Kind::CalendarDeleted => {}
     }
 }
 

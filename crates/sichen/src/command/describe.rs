@@ -21,11 +21,13 @@ use crate::output::{self, Output};
 /// Shards of each kind that are shown.
 const SHOWN_SHARDS: u32 = 10;
 
-/// Show all about one job, run or shard.
+/// Show all about one job, calendar, run or shard.
 #[derive(Debug, Subcommand)]
 pub enum Describe {
     /// A job: its document, its next planned times, its last runs, what was not run and why.
     Job(One),
+    /// A calendar: its dates by name, and the jobs that use it.
+    Calendar(One),
     /// A run: its state, what it waits for, its progress, its failed shards.
     Run(One),
     /// A shard: its state and every attempt.
@@ -35,7 +37,8 @@ pub enum Describe {
 /// Which one.
 #[derive(Debug, Args)]
 pub struct One {
-    /// A job by its exact name; a run by number, key, trace id, or its job if it is the newest.
+    /// A job or a calendar by its exact name; a run by number, key, trace id, or its job if it is
+    /// the newest.
     #[arg(value_name = "NAME")]
     pub name: String,
     #[command(flatten)]
@@ -81,6 +84,9 @@ struct RunView {
 pub async fn show(what: Describe) -> Result<ExitCode, Failure> {
     match what {
         Describe::Job(one) => job(&one).await?,
+        Describe::Calendar(one) => {
+            super::calendars::describe(&one.name, &one.connection, &one.output).await?;
+        }
         Describe::Run(one) => run(&one).await?,
         Describe::Shard(one) => shard(&one).await?,
     }

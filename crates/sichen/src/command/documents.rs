@@ -1,4 +1,4 @@
-//! `sichen apply`, `sichen validate`: job documents from files.
+//! `sichen apply`, `sichen validate`: documents of jobs and calendars from files.
 //!
 //! # Invariants
 //! - Nothing is applied unless every document of every file is right.
@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use sichen_core::document::Document;
-use sichen_server::document;
+use sichen_core::document::Metadata;
+use sichen_server::document::{self, Documents};
 use sichen_server::rest::wire::{Applied, AppliedDocument, Change, ValidDocument, Validated};
 
-use super::{offers, revisions};
+use super::revisions::Compared;
+use super::{calendars, offers};
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -24,7 +25,7 @@ use crate::output::{self, Output};
 /// The most files taken from one directory.
 const MAX_FILES: usize = 1_000;
 
-/// Create or change jobs. The same document again changes nothing.
+/// Create or change jobs and calendars, calendars first. The same document again changes nothing.
 #[derive(Debug, Args)]
 pub struct Apply {
     /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
@@ -39,7 +40,8 @@ pub struct Apply {
     output: Output,
 }
 
-/// Check job documents, without a server: every problem at once, with line and column.
+/// Check documents of jobs and calendars, without a server: every problem at once, with line and
+/// column.
 #[derive(Debug, Args)]
 pub struct Validate {
     /// YAML or JSON files with one or more documents, directories of such files, or `-`.
@@ -50,44 +52,52 @@ pub struct Validate {
 }
 
 /// A file's name and text.
-type Source = (String, String);
+pub type Source = (String, String);
 
 /// Carries out `sichen apply`.
 pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
     let sources = read_all(&args.files)?;
-    check(&sources)?;
+    let documents = check(&sources)?;
     let client = Client::new(&args.connection)?;
     if args.dry_run {
-        let compared = revisions::compare(&client, documents_of(&sources)).await?;
-        args.output.show(&compared, |all| {
-            all.iter()
-                .map(revisions::Compared::text)
-                .collect::<String>()
-        })?;
+        let compared = calendars::preview(&client, &sources, documents).await?;
+        args.output
+            .show(&compared, |all| all.iter().map(Compared::text).collect())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut all = Applied {
-        documents: Vec::new(),
+    let mut all = Applied::default();
+    // A calendar in one file may be used by jobs of any other.
+    let passes: &[&str] = match (sources.len(), documents.calendars.is_empty()) {
+        (2.., false) => &["calendars", "jobs"],
+        _ => &[""],
     };
-    let documents = documents_of(&sources);
-    for (name, text) in sources {
-        let applied: Result<Applied, Failure> = client.post_documents(&["jobs:apply"], text).await;
-        match applied {
-            Ok(applied) => all.documents.extend(applied.documents),
-            Err(failure) => {
-                let done = all.documents.len();
+    for pass in passes {
+        for (name, text) in &sources {
+            let query = match *pass {
+                "" => Vec::new(),
+                only => vec![("only", only.to_owned())],
+            };
+            let path = ["jobs:apply"];
+            let applied = client.post_documents_with(&path, query, text.clone()).await;
+            let applied: Applied = applied.map_err(|failure| {
+                let done = all.documents.len() + all.calendars.len();
                 let mut text = format!("{name}: {}", failure.text);
                 if done > 0 {
                     text.push_str(&format!("\n  {done} documents before it were applied"));
                 }
-                return Err(Failure::new(failure.exit, text));
-            }
+                Failure::new(failure.exit, text)
+            })?;
+            all.documents.extend(applied.documents);
+            all.calendars.extend(applied.calendars);
         }
     }
     args.output.show(&all, |all| {
-        all.documents.iter().map(applied_line).collect::<String>()
+        let calendars = all.calendars.iter().map(calendars::applied_lines);
+        let jobs = all.documents.iter().map(applied_line);
+        calendars.chain(jobs).collect::<String>()
     })?;
-    offers::warn(&client, &documents).await;
+    let jobs = documents.jobs.into_iter().map(|read| read.document);
+    offers::warn(&client, &jobs.collect::<Vec<_>>()).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,33 +120,48 @@ pub fn applied_line(d: &AppliedDocument) -> String {
 /// Carries out `sichen validate`.
 pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
     let sources = read_all(&args.files)?;
-    let valid = check(&sources)?;
+    let documents = check(&sources)?;
+    let valid = |metadata: &Metadata, line| ValidDocument {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        line,
+    };
+    let jobs = documents.jobs.iter();
+    let calendars = documents.calendars.iter();
+    let valid = Validated {
+        documents: jobs.map(|d| valid(&d.document.metadata, d.line)).collect(),
+        calendars: calendars
+            .map(|d| valid(&d.document.metadata, d.line))
+            .collect(),
+    };
     args.output.show(&valid, |valid| {
-        let lines = valid.documents.iter().map(|d| {
-            let job = names::shown(&d.namespace, &d.name);
-            format!("job {job} is valid\n")
-        });
-        lines.collect::<String>()
+        let lines = |what: &str, of: &[ValidDocument]| -> String {
+            let lines = of.iter().map(|d| {
+                let name = names::shown(&d.namespace, &d.name);
+                format!("{what} {name} is valid\n")
+            });
+            lines.collect()
+        };
+        lines("calendar", &valid.calendars) + &lines("job", &valid.documents)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks all documents of all files; a failure lists every problem.
-fn check(sources: &[Source]) -> Result<Validated, Failure> {
-    let mut documents = Vec::new();
+/// The documents of all files; a failure lists every problem.
+fn check(sources: &[Source]) -> Result<Documents, Failure> {
+    let mut documents = Documents::default();
     let mut lines = Vec::new();
     for (name, text) in sources {
-        match document::read(text) {
-            Ok(found) => documents.extend(found.into_iter().map(|d| ValidDocument {
-                namespace: d.document.metadata.namespace,
-                name: d.document.metadata.name,
-                line: d.line,
-            })),
+        match document::read_all(text) {
+            Ok(found) => {
+                documents.calendars.extend(found.calendars);
+                documents.jobs.extend(found.jobs);
+            }
             Err(problems) => lines.extend(problems.iter().map(|p| format!("{name}:{p}"))),
         }
     }
     if lines.is_empty() {
-        return Ok(Validated { documents });
+        return Ok(documents);
     }
     let word = if lines.len() == 1 {
         "problem"
@@ -147,18 +172,11 @@ fn check(sources: &[Source]) -> Result<Validated, Failure> {
     Err(Failure::usage(text))
 }
 
-/// The documents of files that are right.
-pub fn checked(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+/// The texts and documents of files that are right.
+pub fn checked(paths: &[PathBuf]) -> Result<(Vec<Source>, Documents), Failure> {
     let sources = read_all(paths)?;
-    check(&sources)?;
-    Ok(documents_of(&sources))
-}
-
-fn documents_of(sources: &[Source]) -> Vec<Document> {
-    let read = sources
-        .iter()
-        .filter_map(|(_, text)| document::read(text).ok());
-    read.flatten().map(|read| read.document).collect()
+    let documents = check(&sources)?;
+    Ok((sources, documents))
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {

@@ -29,6 +29,9 @@ pub enum Get {
         #[command(flatten)]
         common: Common,
     },
+    /// Calendars, by namespace and name; or one: with `-o yaml` its document, as it can be applied.
+    #[command(visible_alias = "calendar")]
+    Calendars(super::calendars::Get),
     /// Runs, newest first; the same as `sichen runs`.
     #[command(visible_alias = "run")]
     Runs(super::runs::Runs),
@@ -58,6 +61,7 @@ pub async fn list(what: Get) -> Result<ExitCode, Failure> {
             ..
         } => one_job(&job, revision, &common).await?,
         Get::Jobs { page, common, .. } => jobs(&page, &common).await?,
+        Get::Calendars(args) => super::calendars::get(&args).await?,
         Get::Runs(args) => return super::runs::list(args).await,
         Get::Workers(common) => workers(&common).await?,
         Get::Members(common) => members(&common).await?,

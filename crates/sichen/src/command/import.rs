@@ -351,9 +351,7 @@ fn show(
 /// Applies the documents. What is switched off at its source is paused before it has a schedule, so
 /// that no time of it is ever started.
 async fn apply(sources: &[(String, Import)], text: String, target: &Target) -> Result<(), Failure> {
-    let mut all = Applied {
-        documents: Vec::new(),
-    };
+    let mut all = Applied::default();
     if !text.is_empty() {
         let client = Client::new(&target.connection)?;
         for job in sources.iter().flat_map(|(_, import)| &import.jobs) {

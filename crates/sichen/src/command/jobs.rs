@@ -145,6 +145,9 @@ fn previewed(name: &JobName, verb: &str, preview: &Preview) -> String {
 pub struct Delete {
     #[command(flatten)]
     job: OneJob,
+    /// It is a calendar; one that jobs use is not deleted.
+    #[arg(long)]
+    calendar: bool,
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
@@ -152,7 +155,14 @@ pub struct Delete {
 
 /// Carries out `sichen delete`. On a terminal it asks first; elsewhere it wants `--yes`.
 pub async fn delete(args: Delete) -> Result<ExitCode, Failure> {
-    let Delete { job: args, yes } = args;
+    let Delete {
+        job: args,
+        calendar,
+        yes,
+    } = args;
+    if calendar {
+        return super::calendars::delete(&args.job, yes, &args.connection, &args.output).await;
+    }
     let name = names::job(&args.job)?;
     let client = Client::new(&args.connection)?;
     let path = ["jobs", name.namespace.as_str(), name.name.as_str()];

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod calendar;
+pub mod calendars;
 pub mod cancel;
 pub mod clock;
 pub mod completions;

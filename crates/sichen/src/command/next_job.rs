@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use sichen_core::document::{Document, Timing};
+use sichen_core::document::{Calendars, Document, Timing};
 use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
 use sichen_core::schedule::cron::{Cron, Dialect, Language};
@@ -64,8 +64,9 @@ impl Preview {
             Ok(job) => job,
             Err(failure) => return Err(client.with_candidates(failure, &name).await),
         };
-        let document = job.document.unwrap_or_default();
-        Self::new(name, job.paused, &job.uid, document)
+        let document = read(job.document.unwrap_or_default())?;
+        let calendars = super::calendars::of(&client, &document).await?;
+        Self::new(name, job.paused, &job.uid, document, &calendars)
     }
 
     /// From what a server says of the job.
@@ -73,17 +74,14 @@ impl Preview {
         name: JobName,
         paused: bool,
         uid: &str,
-        document: serde_json::Value,
+        document: Document,
+        calendars: &Calendars,
     ) -> Result<Preview, Failure> {
-        let bad =
-            |e: String| Failure::new(Exit::Failed, format!("SC7004: the job's document: {e}"));
-        let document: Document =
-            serde_json::from_value(document).map_err(|e| bad(e.to_string()))?;
         let job = uid
             .parse()
             .map(JobUid)
             .map_err(|_| bad(format!("its uid is {uid:?}")))?;
-        let timing = document.timing(job).map_err(|problems| {
+        let timing = document.timing(job, calendars).map_err(|problems| {
             let lines = problems
                 .iter()
                 .map(|p| format!("{}: {}", p.path, p.message));
@@ -249,6 +247,15 @@ impl Preview {
             instant: at,
         }
     }
+}
+
+fn bad(why: String) -> Failure {
+    Failure::new(Exit::Failed, format!("SC7004: the job's document: {why}"))
+}
+
+/// A document as a server has it.
+pub fn read(document: serde_json::Value) -> Result<Document, Failure> {
+    serde_json::from_value(document).map_err(|e| bad(e.to_string()))
 }
 
 /// One moment a line: when, and what there is to say.

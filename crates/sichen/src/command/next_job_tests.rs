@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sichen_core::document::Calendars;
 use sichen_core::name::JobName;
 use sichen_core::schedule::cron::Language;
 
-use super::Preview;
+use super::{Preview, read};
 
 pub(crate) fn preview(spec: Value) -> Preview {
     let mut whole = json!({ "run": { "handler": "h" }, "timeZone": "America/New_York" });
@@ -16,7 +17,9 @@ pub(crate) fn preview(spec: Value) -> Preview {
         "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": "j" }, "spec": whole,
     });
     let uid = "01890a5d-ac96-774b-bcce-b302099a8057";
-    Preview::new(JobName::new("default", "j").unwrap(), false, uid, document).unwrap()
+    let document = read(document).unwrap();
+    let name = JobName::new("default", "j").unwrap();
+    Preview::new(name, false, uid, document, &Calendars::default()).unwrap()
 }
 
 #[track_caller]

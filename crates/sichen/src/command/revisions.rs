@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sichen_core::document::{Difference, Document, differences};
 use sichen_core::name::JobName;
-use sichen_server::rest::wire::{Applied, Job, JobRevision};
+use sichen_server::rest::wire::{Applied, CalendarChange, Job, JobRevision};
 
+use super::calendars;
 use super::documents::{applied_line, checked};
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
@@ -36,14 +37,17 @@ pub struct Diff {
 pub struct Revisions {
     /// The job, `name` or `namespace/name`, exactly.
     #[arg(value_name = "JOB")]
-    job: String,
+    pub job: String,
+    /// It is a calendar, whose versions are listed.
+    #[arg(long)]
+    calendar: bool,
     /// Revisions at most, 1 to 100.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
-    limit: u32,
+    pub limit: u32,
     #[command(flatten)]
-    connection: Connection,
+    pub connection: Connection,
     #[command(flatten)]
-    output: Output,
+    pub output: Output,
 }
 
 /// Apply an earlier revision of a job again, as its next revision.
@@ -64,16 +68,21 @@ pub struct Rollback {
 /// How one document differs from what is stored.
 #[derive(Debug, Serialize)]
 pub struct Compared {
-    namespace: String,
-    name: String,
-    /// The revision in force; absent for a job that there is not.
+    pub namespace: String,
+    pub name: String,
+    /// The revision in force, of a calendar the version; absent for what there is not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<u32>,
-    differences: Vec<Field>,
+    pub revision: Option<u32>,
+    pub differences: Vec<Field>,
+    /// `job`, or `calendar`.
+    pub kind: &'static str,
+    /// Of a calendar: what it would do to the coming times of jobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<CalendarChange>,
 }
 
 #[derive(Debug, Serialize)]
-struct Field {
+pub struct Field {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     old: Option<Value>,
@@ -96,23 +105,30 @@ impl Compared {
 
     /// The job and, a line each, what would change; `past`: words of the heading.
     pub fn text(&self) -> String {
-        let job = names::shown(&self.namespace, &self.name);
+        let name = names::shown(&self.namespace, &self.name);
+        let what = format!("{} {name}", self.kind);
         let Some(revision) = self.revision else {
-            return format!("job {job} is new\n");
+            return format!("{what} is new\n");
+        };
+        let number = if self.kind == "job" {
+            "revision"
+        } else {
+            "version"
         };
         if self.differences.is_empty() {
-            return format!("job {job} is the same (revision {revision})\n");
+            return format!("{what} is the same ({number} {revision})\n");
         }
-        let mut text = format!("job {job} differs from revision {revision}\n");
+        let mut text = format!("{what} differs from {number} {revision}\n");
         for field in &self.differences {
             text.push_str(&format!("  {}\n", field.line()));
         }
+        text.extend(self.changes.iter().map(calendars::change_lines));
         text
     }
 }
 
 impl Field {
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => format!("~ {}: {old} -> {new}", self.path),
             (None, Some(new)) => format!("+ {}: {new}", self.path),
@@ -135,7 +151,8 @@ pub async fn compare(client: &Client, documents: Vec<Document>) -> Result<Vec<Co
         let (revision, differences) = match stored {
             Ok(job) => {
                 let old = read(job.document.unwrap_or_default())?;
-                let found = differences(&old, &document);
+                // Which version of a calendar a job goes by is Sichen's to say.
+                let found = differences(&old.unpinned(), &document.unpinned());
                 (
                     Some(job.revision),
                     found.into_iter().map(Field::from).collect(),
@@ -149,6 +166,8 @@ pub async fn compare(client: &Client, documents: Vec<Document>) -> Result<Vec<Co
             name,
             revision,
             differences,
+            kind: "job",
+            changes: Vec::new(),
         });
     }
     Ok(compared)
@@ -179,9 +198,9 @@ pub async fn revision(
 
 /// Carries out `sichen diff`.
 pub async fn diff(args: Diff) -> Result<ExitCode, Failure> {
-    let documents = checked(&args.files)?;
+    let (sources, documents) = checked(&args.files)?;
     let client = Client::new(&args.connection)?;
-    let compared = compare(&client, documents).await?;
+    let compared = calendars::preview(&client, &sources, documents).await?;
     args.output
         .show(&compared, |all| all.iter().map(Compared::text).collect())?;
     let differs = compared.iter().any(Compared::differs);
@@ -193,14 +212,32 @@ pub async fn diff(args: Diff) -> Result<ExitCode, Failure> {
 }
 
 #[derive(Debug, Serialize)]
-struct Listed {
-    revision: u32,
-    current: bool,
-    changes: Vec<Field>,
+pub struct Listed {
+    pub revision: u32,
+    pub current: bool,
+    pub changes: Vec<Field>,
+}
+
+/// Revisions, a row each.
+pub fn table(head: &str, listed: &[Listed]) -> String {
+    let rows = listed.iter().map(|r| {
+        let mark = if r.current { " (in force)" } else { "" };
+        let changes: Vec<String> = r.changes.iter().map(Field::line).collect();
+        let changes = if r.revision == 1 {
+            "created".to_owned()
+        } else {
+            changes.join("\n")
+        };
+        [format!("{}{mark}", r.revision), changes]
+    });
+    output::table([head, "CHANGES"], rows)
 }
 
 /// Carries out `sichen revisions`.
 pub async fn list(args: Revisions) -> Result<ExitCode, Failure> {
+    if args.calendar {
+        return calendars::versions(&args).await;
+    }
     let name = names::job(&args.job)?;
     let client = Client::new(&args.connection)?;
     let path = ["jobs", name.namespace.as_str(), name.name.as_str()];
@@ -232,19 +269,8 @@ pub async fn list(args: Revisions) -> Result<ExitCode, Failure> {
             changes: Vec::new(),
         });
     }
-    args.output.show(&listed, |listed| {
-        let rows = listed.iter().map(|r| {
-            let mark = if r.current { " (in force)" } else { "" };
-            let changes: Vec<String> = r.changes.iter().map(Field::line).collect();
-            let changes = if r.revision == 1 {
-                "created".to_owned()
-            } else {
-                changes.join("\n")
-            };
-            [format!("{}{mark}", r.revision), changes]
-        });
-        output::table(["REVISION", "CHANGES"], rows)
-    })?;
+    args.output
+        .show(&listed, |listed| table("REVISION", listed))?;
     Ok(ExitCode::SUCCESS)
 }
 

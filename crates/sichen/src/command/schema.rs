@@ -2,19 +2,36 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sichen_core::document;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Print the JSON Schema of job documents, for editors and other tools.
+/// Print the JSON Schema of job or calendar documents, for editors and other tools.
 #[derive(Debug, Args)]
-pub struct Schema {}
+pub struct Schema {
+    /// Of which documents.
+    #[arg(value_enum, default_value = "job")]
+    kind: Kind,
+}
+
+/// A kind of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// `kind: Job`.
+    Job,
+    /// `kind: Calendar`.
+    Calendar,
+}
 
 /// Carries out `sichen schema`.
-pub fn print(_: &Schema) -> Result<ExitCode, Failure> {
-    let text = serde_json::to_string_pretty(&document::schema());
+pub fn print(args: &Schema) -> Result<ExitCode, Failure> {
+    let schema = match args.kind {
+        Kind::Job => document::schema(),
+        Kind::Calendar => document::calendar_schema(),
+    };
+    let text = serde_json::to_string_pretty(&schema);
     let text = text.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     output::print(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)

@@ -7,19 +7,28 @@
 //! # Not here
 //! The shapes ([`super::spec`]), what instants they have ([`crate::schedule`]).
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
+use super::days;
 use super::spec::ScheduleSpec;
 use crate::document::check::Problem;
-use crate::document::{Duration, Spec};
+use crate::document::{Calendars, Duration, Spec};
 use crate::schedule::cron::Dialect;
 use crate::schedule::{Schedule, zone_by_name};
 
 /// A field of the schedule and what is wrong with it.
-type Wrong = (&'static str, String);
+pub(super) type Wrong = (Cow<'static, str>, String);
 
-/// Those schedules of a job that can be read, and what is wrong with the others.
-pub(in crate::document) fn schedules(spec: &Spec, seed: u64) -> (Vec<Schedule>, Vec<Problem>) {
+/// Those schedules of a job of `namespace` that can be read, and what is wrong with the others.
+/// Without `calendars` only what can be told without them is.
+pub(in crate::document) fn schedules(
+    namespace: &str,
+    spec: &Spec,
+    seed: u64,
+    calendars: Option<&Calendars>,
+) -> (Vec<Schedule>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut schedules = Vec::new();
     let zone = zone_by_name(&spec.time_zone);
@@ -32,11 +41,13 @@ pub(in crate::document) fn schedules(spec: &Spec, seed: u64) -> (Vec<Schedule>, 
     // Under a zone that does not exist the rest is still read, so that all is told at once.
     let zone = zone.as_ref().map_or("UTC", |_| &spec.time_zone);
     for (i, one) in spec.schedules.iter().enumerate() {
-        match schedule(one, zone, seed) {
+        let read = schedule(one, zone, seed)
+            .and_then(|schedule| days::keep(schedule, &one.calendars, namespace, calendars));
+        match read {
             Ok(schedule) if has_zone(one) => schedules.push(schedule),
             Ok(_) => {}
             Err(wrong) => problems.extend(wrong.into_iter().map(|(field, message)| {
-                let path = match field {
+                let path = match &*field {
                     "" => format!("spec.schedules[{i}]"),
                     field => format!("spec.schedules[{i}].{field}"),
                 };
@@ -51,12 +62,12 @@ fn schedule(spec: &ScheduleSpec, job_zone: &str, seed: u64) -> Result<Schedule, 
     let mut wrong = misplaced(spec);
     let zone = spec.time_zone.as_deref().unwrap_or(job_zone);
     if let Err(error) = zone_by_name(zone) {
-        wrong.push(("timeZone", error.to_string()));
+        wrong.push(("timeZone".into(), error.to_string()));
     }
-    let mut bound = |field, text: &Option<String>| {
+    let mut bound = |field: &'static str, text: &Option<String>| {
         let text = text.as_ref()?;
         instant(text)
-            .map_err(|message| wrong.push((field, message)))
+            .map_err(|message| wrong.push((Cow::Borrowed(field), message)))
             .ok()
     };
     let (from, until) = (bound("from", &spec.from), bound("until", &spec.until));
@@ -66,7 +77,7 @@ fn schedule(spec: &ScheduleSpec, job_zone: &str, seed: u64) -> Result<Schedule, 
     rule(spec, zone, seed)
         .and_then(|schedule| {
             let within = schedule.within(from, until);
-            within.map_err(|error| ("until", error.to_string()))
+            within.map_err(|error| ("until".into(), error.to_string()))
         })
         .map_err(|wrong| vec![wrong])
 }
@@ -76,27 +87,27 @@ fn rule(spec: &ScheduleSpec, zone: &str, seed: u64) -> Result<Schedule, Wrong> {
     // moved by its phase.
     let phase = spec.phase.unwrap_or(Duration::from_secs(0));
     let anchor = Timestamp::UNIX_EPOCH.checked_add(phase.0);
-    let anchor = anchor.map_err(|_| ("phase", format!("SC1016: {phase} is too long")))?;
+    let anchor = anchor.map_err(|_| ("phase".into(), format!("SC1016: {phase} is too long")))?;
     match (&spec.cron, spec.every, &spec.at) {
         (Some(text), None, None) => {
             let dialect = spec.dialect.unwrap_or_else(|| Dialect::of(text));
             let (gap, fold) = dialect.default_policy();
             let cron = Schedule::cron(text, dialect, zone, Some(seed), anchor);
-            let cron = cron.map_err(|error| ("cron", error.to_string()))?;
+            let cron = cron.map_err(|error| ("cron".into(), error.to_string()))?;
             Ok(cron.with_policy(spec.gap.unwrap_or(gap), spec.fold.unwrap_or(fold)))
         }
         (None, Some(period), None) => {
             let every = Schedule::every(period.0, anchor).and_then(|s| s.shown_in(zone));
-            every.map_err(|error| ("every", error.to_string()))
+            every.map_err(|error| ("every".into(), error.to_string()))
         }
         (None, None, Some(text)) => {
-            let at = instant(text).map_err(|message| ("at", message))?;
+            let at = instant(text).map_err(|message| ("at".into(), message))?;
             let once = Schedule::at(at).shown_in(zone);
-            once.map_err(|error| ("at", error.to_string()))
+            once.map_err(|error| ("at".into(), error.to_string()))
         }
         _ => {
             let message = "SC1017: has to have exactly one of `cron`, `every` and `at`";
-            Err(("", message.to_owned()))
+            Err(("".into(), message.to_owned()))
         }
     }
 }
@@ -114,7 +125,7 @@ fn misplaced(spec: &ScheduleSpec) -> Vec<Wrong> {
         .filter(|(_, there)| *there && spec.cron.is_none())
     {
         wrong.push((
-            *field,
+            Cow::Borrowed(*field),
             format!("SC1018: `{field}` goes with `cron` alone; leave it out"),
         ));
     }
@@ -125,7 +136,7 @@ fn misplaced(spec: &ScheduleSpec) -> Vec<Wrong> {
             .is_some_and(|text| text.trim_start().starts_with("@every"));
     if spec.phase.is_some() && !has_grid {
         wrong.push((
-            "phase",
+            "phase".into(),
             "SC1018: `phase` goes with `every` alone; leave it out".to_owned(),
         ));
     }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Duration;
+use crate::schedule::calendar::Use;
 use crate::schedule::cron::{Dialect, Fold, Gap};
 use crate::schedule::overlap::Overlap;
 
@@ -41,12 +42,30 @@ pub struct ScheduleSpec {
     /// IANA zone of this schedule; the job's if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
+    /// The calendars whose days it keeps to; all of them have to let a day through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<CalendarUse>,
     /// The first instant that may be planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The first instant that may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+}
+
+/// A calendar and what it does to the schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CalendarUse {
+    /// The calendar, `name` in the job's namespace or `namespace/name`.
+    pub name: String,
+    /// What it does.
+    #[serde(rename = "use")]
+    pub usage: Use,
+    /// Its version in this revision of the job. Sichen writes it: an apply takes the newest version,
+    /// whatever stands here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
 }
 
 /// What happens when a planned time comes while a run of the job is active.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::document::{Document, check};
+use crate::document::{Calendars, Document, check};
 use crate::ids::JobUid;
 
 fn document(spec: Value) -> Document {
@@ -29,7 +29,7 @@ fn at(text: &str) -> Timestamp {
 fn next(spec: Value, after: &str, expect: &[&str]) {
     let document = document(spec.clone());
     assert_eq!(check(&document), [], "{spec}");
-    let timing = document.timing(job()).unwrap();
+    let timing = document.timing(job(), &Calendars::default()).unwrap();
     let mut last = at(after);
     let mut found = Vec::new();
     while found.len() < expect.len().max(1)
@@ -89,7 +89,9 @@ fn an_instant_of_several_schedules_counts_once() {
     let several = json!({ "schedules": [
         { "cron": "0 * * * *" }, { "every": "30m" }, { "at": "2026-03-01T01:00:00Z" },
     ] });
-    let timing = document(several).timing(job()).unwrap();
+    let timing = document(several)
+        .timing(job(), &Calendars::default())
+        .unwrap();
     let plan = timing.due(
         at("2026-03-01T00:30:00Z"),
         at("2026-03-01T01:00:00Z"),
@@ -103,7 +105,7 @@ fn an_instant_of_several_schedules_counts_once() {
 #[test]
 fn jitter_is_a_fixed_share_of_each_run() {
     let spec = json!({ "schedules": [{ "every": "1h" }], "jitter": "10m" });
-    let timing = document(spec).timing(job()).unwrap();
+    let timing = document(spec).timing(job(), &Calendars::default()).unwrap();
     let decide = |now: &str| timing.due(at("2026-03-01T00:30:00Z"), at(now), false).runs[0];
     let (first, again) = (
         decide("2026-03-01T01:00:00Z"),
@@ -125,7 +127,7 @@ fn a_period_of_civil_days_follows_the_clock_change() {
         "schedules": [{ "cron": "30 4 * * *" }], "timeZone": "Europe/Berlin",
         "period": "civil-day",
     });
-    let timing = document(spec).timing(job()).unwrap();
+    let timing = document(spec).timing(job(), &Calendars::default()).unwrap();
     let run = timing.run_at(at("2026-03-30T02:30:00Z")).unwrap();
     // 2026-03-29 has 23 hours there.
     assert_eq!(run.period_start, at("2026-03-28T23:00:00Z"));
@@ -201,7 +203,7 @@ fn a_mistake_in_one_schedule_never_stops_another() {
             { "cron": "0 0 * * *", "timeZone": zone }, { "every": "1h" },
         ] });
         wrong(spec.clone(), &[("spec.schedules[0].timeZone", "SC1120")]);
-        let (timing, problems) = document(spec).sound_timing(job());
+        let (timing, problems) = document(spec).sound_timing(job(), &Calendars::default());
         assert_eq!(problems.len(), 1);
         assert_eq!(
             timing.next(at("2026-03-01T00:00:00Z")),
@@ -217,7 +219,7 @@ fn under_an_unknown_zone_only_schedules_with_their_own_run() {
         { "cron": "0 0 * * *" }, { "cron": "0 1 * * *", "timeZone": "UTC" },
     ] });
     wrong(spec.clone(), &[("spec.timeZone", "SC1120")]);
-    let (timing, _) = document(spec).sound_timing(job());
+    let (timing, _) = document(spec).sound_timing(job(), &Calendars::default());
     assert_eq!(
         timing.next(at("2026-03-01T00:00:00Z")),
         Some(at("2026-03-01T01:00:00Z"))

@@ -26,6 +26,7 @@ use super::Line;
 pub(super) enum Row {
     Job(JobRow),
     Revision(RevisionRow),
+    Calendar(CalendarRow),
     Run(Box<RunRow>),
     Shard(Box<ShardRow>),
     Session(SessionRow),
@@ -54,6 +55,14 @@ pub(super) struct JobRow {
 pub(super) struct RevisionRow {
     job: String,
     revision: u32,
+    document: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct CalendarRow {
+    namespace: String,
+    name: String,
+    version: u32,
     document: String,
 }
 
@@ -186,6 +195,15 @@ impl Row {
             active_runs: job.active_runs,
             waiting_runs: job.waiting_runs,
             created_at: job.created_at,
+        })
+    }
+
+    pub fn calendar((name, version, document): (JobName, u32, String)) -> Self {
+        Row::Calendar(CalendarRow {
+            namespace: name.namespace.to_string(),
+            name: name.name.to_string(),
+            version,
+            document,
         })
     }
 
@@ -324,6 +342,11 @@ impl Row {
                 waiting_runs: row.waiting_runs,
                 created_at: row.created_at,
             }),
+            Row::Calendar(row) => {
+                let name = JobName::new(&row.namespace, &row.name);
+                let name = name.map_err(|e| format!("a calendar's name {e}"))?;
+                Line::Calendar(name, row.version, row.document)
+            }
             Row::Revision(row) => {
                 Line::Revision(uid(&row.job)?, Revision(row.revision), row.document)
             }

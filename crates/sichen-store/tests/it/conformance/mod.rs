@@ -4,6 +4,7 @@
 //! To add a claim: write it in its noun's file and list it below (an unlisted one is dead code).
 //! To add a store: one line at the end.
 
+mod calendars;
 mod checkpoints;
 mod clock;
 mod dispatch;
@@ -99,6 +100,15 @@ macro_rules! conforms {
                     pausing_what_is_paused_changes_nothing,
                     live_jobs_are_listed_by_name_in_pages,
                     due_jobs_are_listed_soonest_first,
+                ;
+                calendars:
+                    each_change_is_a_version_and_the_old_ones_stay,
+                    a_calendar_decided_on_an_old_version_is_a_conflict,
+                    a_job_is_written_with_the_newest_versions_alone,
+                    a_calendar_that_jobs_use_is_not_deleted,
+                    a_deleted_calendar_made_again_never_repeats_a_version,
+                    an_edit_without_calendars_frees_them,
+                    calendars_and_their_users_are_listed_in_pages,
                 ;
                 schedules:
                     an_advance_writes_mark_runs_and_decisions_together,

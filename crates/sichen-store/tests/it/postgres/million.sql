@@ -21,6 +21,11 @@ select setval('event_seq', 2000000);
 insert into job select u('job' || i), 'default', 'job' || i, 1, 1, '{}', i % 10 = 0, 0,
   case when i % 3 = 0 then i end, 1, 0, null, i % 64 from generate_series(0, 1999) i;
 insert into revision select uid, 1, '{}' from job;
+insert into calendar select 'default', 'cal' || i, 3, false, '{}', 0 from generate_series(0, 199) i;
+insert into calendar_version select 'default', 'cal' || i, v, '{}', 0 from generate_series(0, 199) i, generate_series(1, 3) v;
+-- All jobs use one calendar, and ten of them have not been brought to its newest version.
+insert into calendar_use select u('job' || i), 'default', 'cal0', case when i < 10 then 2 else 3 end from generate_series(0, 1999) i;
+insert into calendar_use select u('job' || i), 'default', 'cal' || 1 + i % 199, 3 from generate_series(0, 1999) i;
 insert into node select i, 'host:' || i, case when i <= 3 then 10000000000 else 1 end from generate_series(1, 200) i;
 insert into duty select 'trigger/' || i, 1, 1, 1 from generate_series(0, 63) i;
 insert into duty select key, 1, 1, 1 from unnest(array['pool/big', 'pool/small', 'janitor']) key;

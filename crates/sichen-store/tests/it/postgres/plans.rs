@@ -49,6 +49,8 @@ const fn case(
 
 /// Whole tables, for tests and checks on small stores.
 const WHOLE: &[&str] = &[
+    "dump_calendar_uses",
+    "dump_calendars",
     "dump_decisions",
     "dump_events",
     "dump_revisions",
@@ -79,6 +81,7 @@ const CASES: &[Case] = &[
     case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
     case("count_run", "ints(80, 100, 500), times(0, 500), times(0, 500), times(0, 500), times(0, 500)", "run_pkey", N, N * CHANGE),
     case("count_running", "ints(80, 100, 500)", "shard_run_held", N, N * ROW),
+    case("delete_calendar_uses", "u('job0')", "calendar_use_pkey", 2, 2 * CHANGE),
     case("delete_events", "8", "event_run", 1, CHANGE),
     case("delete_job", "u('job1'), 1, 5", "job_pkey", 1, CHANGE),
     case("delete_op", "5", "op_pkey", 1, ROW),
@@ -93,6 +96,9 @@ const CASES: &[Case] = &[
     case("find_op", "u('op500')", "op_id_key", 1, ROW),
     case("find_run", "array[u('job0')], array['manual:500']", "run_occasion", 1, ROW),
     case("get_appearance", "'uid-5'", "session_appearance", 1, ROW),
+    case("get_calendar", "'default', 'cal0'", "calendar_pkey", 1, ROW),
+    case("get_calendar_row", "'default', 'cal0'", "calendar_pkey", 1, ROW),
+    case("get_calendar_version", "'default', 'cal0', 2", "calendar_version_pkey", 1, ROW),
     case("get_duty", "'pool/big'", "duty_pkey", 1, ROW),
     case("get_first_waiting", "u('job0')", "run_waiting", 1, ROW),
     case("get_job", "u('job0')", "job_pkey", 1, ROW),
@@ -110,6 +116,8 @@ const CASES: &[Case] = &[
     case("get_session", "5", "session_pkey", 1, ROW),
     case("get_shard", "500, 0", "shard_pkey", 1, ROW),
     case("hold_clock", "true, 0", "meta_pkey", 1, CHANGE),
+    case("insert_calendar_use", "u('job0'), 'default', 'new', 1", "", 1, CHANGE),
+    case("insert_calendar_version", "'default', 'cal0', 4, '{}', 5", "", 1, CHANGE),
     case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, CHANGE),
     case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
@@ -130,6 +138,8 @@ const CASES: &[Case] = &[
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \
         null, null", "shard_pkey", N, N * CHANGE),
+    case("list_calendar_users", "'default', 'cal0', u('job0'), 100", "calendar_use_job", 301, 300 * ROW),
+    case("list_calendars", "'default', 'cal1', 50", "calendar_pkey", 51, 50 * ROW),
     case("list_complete_runs", "100", "run_complete", 100, 100 * ROW),
     case("list_decisions", "u('job0'), 5000, 100", "decision_job", 101, 100 * ROW),
     case("list_due_jobs", "2000, ints(0, 1, 64), 100", "job_due", 100, 100 * ROW),
@@ -160,9 +170,12 @@ const CASES: &[Case] = &[
     case("list_sessions_of_pool", "'big'", "", 51_000, 16_000),
     case("list_sessions_of_worker", "'uid5'", "session_live_uid", 1, ROW),
     case("list_shards", "80, -2, 1000", "shard_pkey", 1, ROW),
+    // Planned on empty tables it looks at all users of the calendars that have any.
+    case("list_stale_calendar_users", "'00000000-0000-0000-0000-000000000000', 100", "", 2_300, 3_000),
     case("list_timed_out", "'big', clock(10000005000), 100, 0", "shard_timeout", 100, 100 * ROW),
     case("list_unstarted_runs", "clock(1000005000), ints(0, 1, 64), 100", "run_start_by", 100, 100 * ROW),
     case("list_waiting_shards", "185, 'big', 1", "", 1, ROW),
+    case("locks/lock_calendar", "'default', 'cal0'", "calendar_pkey", 1, CHANGE),
     case("locks/lock_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * CHANGE),
@@ -173,10 +186,12 @@ const CASES: &[Case] = &[
     case("locks/lock_sessions_of_worker", "'uid5'", "session_live_uid", 1, CHANGE),
     case("locks/lock_shards", "ints(80, 100, 500), times(0, 500)", "shard_pkey", N, N * CHANGE),
     case("locks/next_ids", "500", "", 0, N * ROW),
+    case("locks/share_calendars", "array['default', 'default'], array['cal0', 'cal1']", "calendar_pkey", 2, 2 * CHANGE),
     case("locks/share_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/take_turn", "1, 'x'", "", 0, 0),
     case("note_dead_by", "80, 5", "run_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
+    case("put_calendar", "'default', 'cal0', 4, false, '{}', 5", "", 1, CHANGE),
     case("put_duty", "'pool/big', 2, 1, 2", "", 1, CHANGE),
     case("raise_epoch", "5", "meta_pkey", 1, CHANGE),
     case("release_duty", "'pool/big', 1", "duty_pkey", 1, CHANGE),
@@ -309,7 +324,8 @@ impl Touched {
 
 /// Tables that stay small.
 fn small(node: &Value) -> bool {
-    ["node", "duty", "meta"].contains(&node["Relation Name"].as_str().unwrap_or_default())
+    ["node", "duty", "meta", "calendar"]
+        .contains(&node["Relation Name"].as_str().unwrap_or_default())
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use sichen_audit::Timetable;
-use sichen_core::document::{Document, check};
+use sichen_core::document::{Calendars, Document, check};
 use sichen_core::ids::JobUid;
 
 /// The last second through which times are compared.
@@ -133,7 +133,7 @@ impl Imported {
     /// The first time that one has and the other has not.
     pub fn prove(&self, after: i64, count: usize) -> Result<usize, String> {
         let document = self.read()?;
-        let timing = document.timing(JobUid(uuid::Uuid::nil()));
+        let timing = document.timing(JobUid(uuid::Uuid::nil()), &Calendars::default());
         let timing = timing.map_err(|problems| format!("{problems:?}"))?;
         let instant = |second| jiff::Timestamp::from_second(second).map_err(|e| e.to_string());
         let mut at = instant(after)?;
