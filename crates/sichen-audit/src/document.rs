@@ -16,7 +16,18 @@ use crate::zone::Zone;
 
 /// All that a schedule may say.
 const FIELDS: &[&str] = &[
-    "cron", "every", "at", "dialect", "gap", "fold", "phase", "timeZone", "from", "until",
+    "cron",
+    "every",
+    "at",
+    "after",
+    "continuous",
+    "dialect",
+    "gap",
+    "fold",
+    "phase",
+    "timeZone",
+    "from",
+    "until",
 ];
 
 /// The schedules of a document, for the job of this uid, which spreads `H`.
@@ -54,8 +65,15 @@ fn timetable(schedule: &Value, zone: &str, seed: u64) -> Result<Timetable, Strin
         None => 0,
         Some(phase) => length(phase).ok_or("`phase` is not understood")?.second,
     };
-    let mut timetable = match (text("cron")?, text("every")?, text("at")?) {
-        (Some(cron), None, None) => {
+    let follows = match (text("after")?, &schedule["continuous"]) {
+        (None, Value::Null) => None,
+        (Some(delay), Value::Null) => Some(length(delay).is_some()),
+        (None, Value::Object(_)) => Some(true),
+        _ => Some(false),
+    };
+    let kinds = (text("cron")?, text("every")?, text("at")?, follows);
+    let mut timetable = match kinds {
+        (Some(cron), None, None, None) => {
             let dialect = match text("dialect")? {
                 None => Dialect::of(cron),
                 Some(name) => {
@@ -64,7 +82,7 @@ fn timetable(schedule: &Value, zone: &str, seed: u64) -> Result<Timetable, Strin
             };
             Timetable::cron(cron, dialect, zone, Some(seed), anchor)?
         }
-        (None, Some(every), None) => {
+        (None, Some(every), None, None) => {
             let period = length(every).ok_or("`every` is not understood")?;
             if period.second < 1 || period.nanosecond > 0 {
                 return Err("`every` is at least a whole second".into());
@@ -72,11 +90,16 @@ fn timetable(schedule: &Value, zone: &str, seed: u64) -> Result<Timetable, Strin
             let period = period.second;
             Timetable::of(Rule::Every { period, anchor }, Zone::named(zone)?)
         }
-        (None, None, Some(at)) => {
+        (None, None, Some(at), None) => {
             let at = instant(at).ok_or("`at` is no instant")?;
             Timetable::of(Rule::Once(at.second), Zone::named(zone)?)
         }
-        _ => return Err("has to have exactly one of `cron`, `every` and `at`".into()),
+        // The ends of runs make its instants; who has the records of them lists them beside this.
+        (None, None, None, Some(true)) => Timetable::listed(Vec::new()),
+        (None, None, None, Some(false)) => {
+            return Err("`after` or `continuous` is not understood".into());
+        }
+        _ => return Err("has to have exactly one of its kinds of rule".into()),
     };
     timetable.gap = match text("gap")? {
         None => timetable.gap,

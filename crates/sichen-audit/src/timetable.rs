@@ -39,6 +39,8 @@ pub enum Rule {
     },
     /// One instant.
     Once(i64),
+    /// These, in order and each once: what ends of runs have made of a rule without instants ahead.
+    Listed(Vec<i64>),
 }
 
 /// One schedule.
@@ -66,6 +68,14 @@ impl Timetable {
             start: None,
             end: None,
         }
+    }
+
+    /// Instants that no rule tells ahead: see [`Rule::Listed`].
+    #[must_use]
+    pub fn listed(mut instants: Vec<i64>) -> Timetable {
+        instants.sort_unstable();
+        instants.dedup();
+        Timetable::of(Rule::Listed(instants), Zone::utc())
     }
 
     /// An expression in a zone, with its dialect's own habits about clock changes. `@every` counts

@@ -138,6 +138,11 @@ impl Iterator for Instants<'_> {
                 self.at = self.through.saturating_add(1);
                 due.then_some(*instant)
             }
+            Rule::Listed(instants) => {
+                let next = *instants.get(instants.partition_point(|one| *one < self.at))?;
+                self.at = next.checked_add(1)?;
+                (next <= self.through).then_some(next)
+            }
         }
     }
 }

@@ -23,6 +23,14 @@ pub struct Zone {
 }
 
 impl Zone {
+    /// The zone that never differs from UTC.
+    pub(crate) fn utc() -> Zone {
+        Zone {
+            first: 0,
+            changes: Vec::new(),
+        }
+    }
+
     /// A zone of the built-in database.
     ///
     /// # Errors

@@ -58,6 +58,9 @@ struct Course {
     closed: Vec<(Timestamp, Timestamp, u32)>,
     /// The open one: after, mark, revision.
     open: Option<(Timestamp, Timestamp, u32)>,
+    /// Instants that ends of runs have made, and the one that has not come yet.
+    followed: Vec<Timestamp>,
+    pending: Option<Timestamp>,
 }
 
 /// One event of a job.
@@ -71,6 +74,7 @@ enum Change {
         from: Option<Timestamp>,
         to: Option<Timestamp>,
     },
+    Followed(Option<Timestamp>),
     Paused(bool),
     Deleted,
     Other,
@@ -129,6 +133,7 @@ impl Records {
                 from: data.from,
                 to: data.to,
             },
+            Kind::ScheduleFollowed => Change::Followed(data.at),
             Kind::JobPaused => Change::Paused(true),
             Kind::JobResumed => Change::Paused(false),
             Kind::JobDeleted => Change::Deleted,
@@ -305,7 +310,13 @@ impl Course {
                 let begun = self.open.or(from.map(|from| (from, from, 0)));
                 self.open =
                     begun.map(|(after, mark, revision)| (after, to.unwrap_or(mark), revision));
+                let passed = self.pending.filter(|at| to.is_some_and(|to| *at <= to));
+                if passed.is_some() {
+                    self.followed.extend(passed);
+                    self.pending = None;
+                }
             }
+            Change::Followed(at) => self.pending = at,
             Change::Paused(paused) => self.paused = paused,
             Change::Deleted => self.deleted = true,
             Change::Other => {}
@@ -332,18 +343,29 @@ impl JobRecords {
                 after_us: after.as_microsecond(),
                 through_us: through.as_microsecond(),
                 revision,
-                timetables: self.timetables(uid, revision),
+                timetables: self.timetables(uid, revision, course),
             })
             .collect()
     }
 
-    fn timetables(&self, uid: JobUid, revision: u32) -> Result<Vec<Timetable>, String> {
+    fn timetables(
+        &self,
+        uid: JobUid,
+        revision: u32,
+        course: &Course,
+    ) -> Result<Vec<Timetable>, String> {
         let text = self
             .documents
             .get(&revision)
             .ok_or("its document is not in the history")?;
         let document = serde_json::from_str(text).map_err(|e| format!("its document: {e}"))?;
-        timetables(&document, &uid.to_string())
+        let mut found = timetables(&document, &uid.to_string())?;
+        let followed = course.followed.iter().chain(&course.pending);
+        let followed: Vec<i64> = followed.map(|at| at.as_second()).collect();
+        if !followed.is_empty() {
+            found.push(Timetable::listed(followed));
+        }
+        Ok(found)
     }
 
     fn ledger(&self, uid: JobUid, course: &Course) -> Ledger {
@@ -354,7 +376,7 @@ impl JobRecords {
             ..last.clone()
         });
         let known = self.documents.keys().filter_map(|revision| {
-            let timetables = self.timetables(uid, *revision).ok()?;
+            let timetables = self.timetables(uid, *revision, course).ok()?;
             Some((*revision, timetables))
         });
         Ledger {

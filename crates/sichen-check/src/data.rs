@@ -28,6 +28,9 @@ pub(crate) struct Fields {
     pub to: Option<Timestamp>,
     #[serde(deserialize_with = "instant")]
     pub high_water: Option<Timestamp>,
+    #[serde(deserialize_with = "instant")]
+    pub at: Option<Timestamp>,
+    pub run: Option<u64>,
     pub term: Option<u64>,
     pub counts_match: Option<bool>,
     /// Occasions that a step of the mark wrote runs for.

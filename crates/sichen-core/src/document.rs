@@ -34,8 +34,8 @@ pub use retry::{
 };
 pub use schema::{calendar_schema, schema};
 pub use timing::{
-    CalendarUse, CatchUpPolicySpec, CatchUpSpec, Close, OnResumeSpec, OverlapSpec, PeriodSpec,
-    QueueSpec, ScheduleSpec, Timing,
+    CalendarUse, CatchUpPolicySpec, CatchUpSpec, Close, ContinuousSpec, OnResumeSpec, OverlapSpec,
+    PeriodSpec, QueueSpec, ScheduleSpec, Timing,
 };
 
 /// The only `apiVersion`.

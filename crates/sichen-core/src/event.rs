@@ -113,6 +113,9 @@ words! {
         JobDeleted = "job_deleted",
         /// The high-water mark moved; data: from, to, runs, decisions.
         ScheduleAdvanced = "schedule_advanced",
+        /// The instant that follows the job's runs was written, or is gone; data: at, the run whose end
+        /// made it, failures (in a row).
+        ScheduleFollowed = "schedule_followed",
         /// A run was written; data: occasion, revision, total (shards written with it).
         RunCreated = "run_created",
         /// A run that waited for others of its job has its turn; cause: how the others' task trees are

@@ -12,6 +12,7 @@ use crate::lifecycle::run::Counters;
 use crate::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
+use crate::schedule::follow::{Chain, Ended};
 
 /// The number of trigger partitions; a job belongs to one for its whole life.
 pub const PARTITIONS: u8 = 64;
@@ -104,6 +105,8 @@ pub struct Job {
     pub high_water: Timestamp,
     /// The next planned instant to decide, if any.
     pub next_due: Option<Timestamp>,
+    /// What follows its runs, if it has such a schedule.
+    pub chain: Option<Chain>,
     /// Runs that are not closed.
     pub active_runs: u32,
     /// Those of them that wait for others of the job; see [`Run::waits`].
@@ -139,6 +142,46 @@ pub struct CalendarUser {
     pub job: JobUid,
     /// Its name.
     pub job_name: JobName,
+}
+
+impl Job {
+    /// The instant that follows its last run, if it is written down.
+    #[must_use]
+    pub fn pending(&self) -> Option<Timestamp> {
+        self.chain.as_ref().and_then(|chain| chain.pending)
+    }
+
+    /// The job's chain once its mark is at `mark`, and whether that decided its instant.
+    #[must_use]
+    pub fn passed(&self, mark: Timestamp) -> (Option<Chain>, bool) {
+        let chain = self.chain.as_ref().map(|chain| chain.passed(mark));
+        let decided = chain != self.chain;
+        (chain, decided)
+    }
+
+    /// The chain of a job whose instant was just decided, if that left no run open.
+    #[must_use]
+    pub fn restarted(&self, now: Timestamp) -> Option<Chain> {
+        let chain = self.chain.as_ref().filter(|_| self.active_runs == 0)?;
+        Some(chain.restarted(self.high_water, now))
+    }
+
+    /// The chain of a job of which `run` has just ended; `None` if nothing changes.
+    #[must_use]
+    pub fn ended(&self, run: Ended) -> Option<Chain> {
+        let before = self.chain.as_ref()?;
+        let chain = before.ended(run, self.active_runs > 0, self.high_water);
+        (chain != *before).then_some(chain)
+    }
+
+    /// The next instant to decide of a job with this chain. One that has moved away leaves a time at
+    /// which nothing is found, no more than that.
+    #[must_use]
+    pub fn next_due_with(&self, chain: Option<&Chain>) -> Option<Timestamp> {
+        let pending = chain.and_then(|chain| chain.pending);
+        let next = self.next_due.into_iter().chain(pending).min();
+        next.filter(|_| !self.paused)
+    }
 }
 
 /// What all attempts of a run need besides the document; fixed at creation.

@@ -107,6 +107,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
         document: serde_json::to_string(&document).unwrap(),
         high_water: now,
         next_due: None,
+        follow: None,
         closing: None,
         calendars: Vec::new(),
         cause: String::new(),

@@ -64,6 +64,7 @@ fn fill(store: &dyn Store, jobs: i64) {
                 .timing(uid, &Calendars::default())
                 .unwrap()
                 .next(start()),
+            follow: None,
             closing: None,
             calendars: Vec::new(),
             cause: String::new(),

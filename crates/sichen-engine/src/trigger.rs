@@ -11,6 +11,7 @@
 //! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,6 +39,9 @@ const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 /// Jobs due within this time are looked at; a timer waits for the first of them.
 const HORIZON: SignedDuration = SignedDuration::from_secs(60);
 
+/// How soon the end of a run is noticed that makes a job's next instant.
+const FOLLOWED: SignedDuration = SignedDuration::from_secs(1);
+
 /// For how long a job that can't be decided is left alone.
 const POSTPONED: SignedDuration = SignedDuration::from_mins(10);
 
@@ -52,6 +56,9 @@ pub struct Trigger {
     dispatcher: Arc<Dispatcher>,
     /// When complete runs without an outcome were last looked for.
     swept: Mutex<Option<Timestamp>>,
+    /// Whether a job was fired whose next instant the end of its run will make, wherever that is
+    /// reported: then a look is taken often. A hint; the usual round finds it too.
+    follows: AtomicBool,
 }
 
 /// What one pass did.
@@ -83,6 +90,7 @@ impl Trigger {
             blocked: Blocked::default(),
             dispatcher,
             swept: Mutex::default(),
+            follows: AtomicBool::new(false),
         }
     }
 
@@ -129,6 +137,11 @@ impl Trigger {
             .is_some_and(|at| at <= now);
         if near.len() == LIMIT as usize && last_is_due {
             pass.next = Some(now);
+        }
+        let follows = near.iter().any(|job| job.chain.is_some());
+        if self.follows.fetch_or(follows, Ordering::Relaxed) || follows {
+            let soon = now.checked_add(FOLLOWED).unwrap_or(now);
+            pass.next = pass.next.into_iter().chain([soon]).min();
         }
         let (mut items, mut names) = (Vec::new(), Vec::new());
         for job in near {
@@ -217,6 +230,7 @@ impl Trigger {
             Err(error) => return Err(error),
         };
         let (timing, problems) = document.sound_timing(job.uid, &calendars);
+        let timing = timing.with(job.chain.as_ref());
         if !timing.has_schedules() {
             return Ok(None);
         }
@@ -282,6 +296,7 @@ fn postponed(job: &Job, now: Timestamp) -> Advance {
         from: job.high_water,
         to: job.high_water,
         next_due: now.checked_add(POSTPONED).ok(),
+        pending: job.pending(),
         counted: None,
         runs: Vec::new(),
         decisions: Vec::new(),
@@ -387,6 +402,7 @@ pub fn advance(
         } else {
             plan.next_wake
         },
+        pending: job.pending(),
         counted: (policy != Overlap::Allow && !instants.is_empty()).then(|| Counted::of(job)),
         runs,
         decisions,

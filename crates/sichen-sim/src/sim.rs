@@ -488,10 +488,20 @@ impl Sim {
         if self.rng.chance(200) {
             timeouts["activeDeadline"] = "70s".into();
         }
+        let schedule = match (self.options.seed + n as u64) % 6 {
+            0 => serde_json::json!({ "after": "7s" }),
+            1 => serde_json::json!({ "continuous": { "maxWait": "20s" } }),
+            _ => serde_json::json!({ "every": format!("{period}s") }),
+        };
+        let period = if schedule["every"].is_null() {
+            0
+        } else {
+            period
+        };
         let text = serde_json::json!({
             "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": format!("job-{n}") },
             "spec": {
-                "schedules": [{ "every": format!("{period}s") }],
+                "schedules": [schedule],
                 "run": { "handler": "settle" },
                 "shards": { "count": count },
                 "retry": { "maxAttempts": 6, "backoff": { "fixed": "500ms" } },
@@ -513,6 +523,7 @@ impl Sim {
             document: serde_json::to_string(&document).expect("a document is JSON"),
             high_water,
             next_due: timing.next(high_water),
+            follow: timing.follow(),
             closing: None,
             calendars: Vec::new(),
             cause: String::new(),

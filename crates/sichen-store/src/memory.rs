@@ -11,6 +11,7 @@
 //! Speed with large tables; durability.
 
 mod calendars;
+mod chains;
 mod clock;
 mod duties;
 mod history;

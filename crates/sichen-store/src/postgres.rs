@@ -21,6 +21,7 @@
 mod address;
 mod batch;
 mod calendars;
+mod chains;
 mod check;
 mod clock;
 mod connect;

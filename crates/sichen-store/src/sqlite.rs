@@ -27,6 +27,7 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
 mod calendars;
+mod chains;
 mod clock;
 mod directory;
 mod duties;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sichen_core::event::Entity;
 use sichen_core::ids::JobUid;
-use sichen_core::model::{Decision, Dump, Run, Shard};
+use sichen_core::model::{Decision, Dump, Job, Run, Shard};
 
 use super::{Acknowledged, Checker, FinalRow};
 use crate::data::Decided;
@@ -47,8 +47,23 @@ impl Checker {
                 if let Some(mark) = fold.mark {
                     differs = differs.or(compare("high-water mark", mark, job.high_water));
                 }
+                if !fold.trail.partial {
+                    let text = |at: Option<Timestamp>| {
+                        at.map_or("nothing".to_owned(), |at| at.to_string())
+                    };
+                    let what = "what follows its runs";
+                    differs = differs.or(compare::<String>(
+                        what,
+                        text(fold.pending),
+                        text(job.pending()),
+                    ));
+                }
                 let last = fold.trail.last;
+                let ended = stopped(job).filter(|_| !fold.deleted);
                 self.differs(Entity::Job(job.uid), differs, last);
+                if let Some(broken) = ended {
+                    self.report(Entity::Job(job.uid), broken, last.into_iter().collect());
+                }
             }
             FinalRow::Session(session) => {
                 let entity = Entity::Session(session.id);
@@ -366,6 +381,14 @@ impl Checker {
 
 fn first_version(entity: &Entity) -> u32 {
     super::first_version(entity) - 1
+}
+
+/// A job whose runs are to be followed, and nothing will: no run is open, no instant is written.
+fn stopped(job: &Job) -> Option<Broken> {
+    let chain = job.chain.as_ref()?;
+    let over = chain.follow.end.is_none() && chain.pending.is_none() && job.active_runs == 0;
+    let message = "no run is open, and nothing follows the last one".to_owned();
+    over.then_some(Broken(Invariant::I2, message))
 }
 
 fn missing(partial: bool) -> Option<String> {

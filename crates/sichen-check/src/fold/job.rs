@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sichen_core::event::{Event, Kind};
-use sichen_core::ids::Occasion;
+use sichen_core::ids::{Occasion, OpId};
 
 use super::{Broken, Trail, broken};
 use crate::data::{Decided, Fields};
@@ -25,6 +25,10 @@ pub(crate) struct Job {
     pub decided: Vec<Decided>,
     /// Planned instants with a run of rerun 0.
     pub planned: BTreeSet<Timestamp>,
+    /// The instant that follows its runs, until the mark passes it.
+    pub pending: Option<Timestamp>,
+    /// Ends of runs that have made an instant, by run and operation.
+    made: BTreeSet<(u64, OpId)>,
 }
 
 impl Job {
@@ -42,6 +46,7 @@ impl Job {
                     self.mark = data.high_water;
                 }
             }
+            Kind::ScheduleFollowed => self.follow(e, data)?,
             Kind::JobPaused => self.paused = true,
             Kind::JobResumed => self.paused = false,
             Kind::JobDeleted => self.deleted = true,
@@ -52,6 +57,39 @@ impl Job {
         }
         self.trail.push(e);
         Ok(())
+    }
+
+    /// One end of a run makes one instant, and it lies ahead.
+    fn follow(&mut self, e: &Event, data: &Fields) -> Result<(), Broken> {
+        if let (Some(at), Some(mark)) = (data.at, self.mark)
+            && at <= mark
+        {
+            let message = format!("{at} is to follow, but everything to {mark} is decided");
+            return broken(Invariant::I5, message);
+        }
+        if let Some(run) = data.run
+            && !self.made.insert((run, e.op))
+        {
+            let message = format!("one end of run {run} makes two instants");
+            return broken(Invariant::I3, message);
+        }
+        self.pending = data.at;
+        Ok(())
+    }
+
+    /// The instant that follows a run is decided by the step of the mark that passes it.
+    fn pass(&mut self, to: Timestamp, data: &Fields) -> Result<(), Broken> {
+        let Some(at) = self.pending.filter(|at| *at <= to) else {
+            return Ok(());
+        };
+        self.pending = None;
+        let key = Occasion::Planned { at, rerun: 0 }.key();
+        let decided = data.decisions.iter().any(|d| d.from <= at && at <= d.to);
+        if decided || data.runs.contains(&key) {
+            return Ok(());
+        }
+        let message = format!("{at} follows a run and is passed over");
+        broken(Invariant::I2, message)
     }
 
     fn advance(&mut self, data: &Fields) -> Result<(), Broken> {
@@ -72,6 +110,7 @@ impl Job {
                 format!("the mark moves back from {from} to {to}"),
             );
         }
+        self.pass(to, data)?;
         self.mark = Some(to);
         self.first_mark = self.first_mark.or(Some(from));
         self.fired.extend(

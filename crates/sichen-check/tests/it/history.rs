@@ -234,6 +234,7 @@ impl Model {
             paused: false,
             high_water,
             next_due: None,
+            chain: None,
             active_runs: 0,
             waiting_runs: 0,
             created_at: self.now,

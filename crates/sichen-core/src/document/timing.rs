@@ -18,6 +18,7 @@ use super::calendar::Calendars;
 use super::check::Problem;
 use super::{Document, Spec};
 use crate::ids::JobUid;
+use crate::schedule::follow::{Chain, Follow};
 use crate::schedule::overlap::Overlap;
 use crate::schedule::{
     CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, Nominal, PeriodRule, PlannedRun, Schedule,
@@ -25,8 +26,8 @@ use crate::schedule::{
 };
 
 pub use spec::{
-    CalendarUse, CatchUpPolicySpec, CatchUpSpec, OnResumeSpec, OverlapSpec, PeriodSpec, QueueSpec,
-    ScheduleSpec,
+    CalendarUse, CatchUpPolicySpec, CatchUpSpec, ContinuousSpec, OnResumeSpec, OverlapSpec,
+    PeriodSpec, QueueSpec, ScheduleSpec,
 };
 
 /// Schedules of one job; a document with more is refused.
@@ -59,6 +60,9 @@ pub struct Timing {
     jitter: SignedDuration,
     period: PeriodRule,
     seed: u64,
+    /// The instant that follows the job's last run, and the one before it.
+    pending: Option<Timestamp>,
+    before_pending: Option<Timestamp>,
     /// Whether a resume applies the catch-up policy to what fell into the pause.
     pub catch_up_on_resume: bool,
     /// What happens when an instant comes while a run is active.
@@ -68,6 +72,28 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// The same of a job that stands where `chain` says. Without it, what follows runs has no instant.
+    #[must_use]
+    pub fn with(self, chain: Option<&Chain>) -> Timing {
+        Timing {
+            pending: chain.and_then(|chain| chain.pending),
+            before_pending: chain.and_then(|chain| chain.before),
+            ..self
+        }
+    }
+
+    /// The same of a job whose runs are followed by this instant.
+    #[must_use]
+    pub fn following(self, pending: Option<Timestamp>) -> Timing {
+        Timing { pending, ..self }
+    }
+
+    /// The rule by which the end of one run makes the next, if a schedule has such a rule.
+    #[must_use]
+    pub fn follow(&self) -> Option<Follow> {
+        self.schedules.iter().find_map(Schedule::follow)
+    }
+
     /// Decides everything in `(high_water, now]`, or as much as the limit of one decision allows.
     #[must_use]
     pub fn due(&self, high_water: Timestamp, now: Timestamp, paused: bool) -> DuePlan {
@@ -114,13 +140,17 @@ impl Timing {
         input.jitter = self.jitter;
         input.jitter_seed = self.seed;
         input.period = self.period;
+        input.pending = self.pending;
+        input.before_pending = self.before_pending;
         input
     }
 
     /// The next planned instant after `after`.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        self.schedules.iter().filter_map(|s| s.next(after)).min()
+        let pending = self.pending.filter(|at| *at > after);
+        let named = self.schedules.iter().filter_map(|s| s.next(after));
+        named.chain(pending).min()
     }
 
     /// The job's schedules, in their order.
@@ -204,6 +234,8 @@ impl Document {
                 PeriodSpec::CivilDay => PeriodRule::CivilDay,
             },
             seed,
+            pending: None,
+            before_pending: None,
             catch_up_on_resume: spec.on_resume == OnResumeSpec::CatchUp,
             overlap: spec.overlap.policy(),
             most_active: spec.max_active_runs.unwrap_or(1).max(1),
@@ -249,6 +281,12 @@ pub(super) fn check(namespace: &str, spec: &Spec) -> Vec<Problem> {
             "spec.catchUp.policy.all",
             format!("SC1002: {n} is outside 1 to {most}"),
         );
+    }
+    let follows = |one: &&ScheduleSpec| one.after.is_some() || one.continuous.is_some();
+    if spec.schedules.iter().filter(follows).count() > 1 {
+        let message = "SC1020: a job has at most one of `after` and `continuous`: the end of a run \
+                       makes one next instant";
+        add("spec.schedules", message.to_owned());
     }
     if spec.schedules.len() > MAX_SCHEDULES {
         let given = spec.schedules.len();

@@ -15,6 +15,7 @@ use crate::model::{
 };
 use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
+use crate::schedule::follow::Follow;
 use crate::timeouts::Timeouts;
 use jiff::{SignedDuration, Timestamp};
 
@@ -109,6 +110,9 @@ pub struct Advance {
     pub to: Timestamp,
     /// The next instant to decide, if any.
     pub next_due: Option<Timestamp>,
+    /// The instant that follows the job's last run, as it was seen; if it differs by now nothing is
+    /// written.
+    pub pending: Option<Timestamp>,
     /// If given, what overlap was judged by.
     pub counted: Option<Counted>,
     /// Instants that become runs.
@@ -141,8 +145,10 @@ pub struct ApplyJob {
     pub document: String,
     /// For a creation: everything up to here counts as decided. For an edit: see `closing`.
     pub high_water: Timestamp,
-    /// The next instant of the new document, if any.
+    /// The next instant of the new document, if any; without what follows runs.
     pub next_due: Option<Timestamp>,
+    /// How the end of a run makes the next one, if it does.
+    pub follow: Option<Follow>,
     /// For an edit: what the old revision still decides, up to the edit's commit. Its `to` is the
     /// new high-water mark.
     pub closing: Option<Advance>,

@@ -69,8 +69,10 @@ pub enum PeriodRule {
 pub struct DueInput<'a> {
     /// All schedules of the job; an instant that several name counts once.
     pub schedules: &'a [Schedule],
-    /// The next instant of a fixed delay, as settled runs left it.
+    /// The instant that follows the job's last run, and the one before it, as its
+    /// [`Chain`](super::follow::Chain) has them.
     pub pending: Option<Timestamp>,
+    pub before_pending: Option<Timestamp>,
     /// Everything up to here is decided. A new job's is its creation: it never looks backwards.
     pub high_water: Timestamp,
     pub now: Timestamp,
@@ -100,6 +102,7 @@ impl<'a> DueInput<'a> {
         DueInput {
             schedules,
             pending: None,
+            before_pending: None,
             high_water,
             now,
             until: None,
@@ -161,7 +164,8 @@ pub struct PlannedRun {
     pub period_end: Timestamp,
     /// How many planned instants it stands for: 1, or more when coalesced.
     pub covers: u64,
-    /// The schedule that named it, by its place in the list; `None` for a pending one.
+    /// The schedule that named it, by its place in the list; `None` for a pending one if no schedule
+    /// follows runs.
     pub schedule: Option<usize>,
     /// Later than [`DueInput::on_time`].
     pub late: bool,
@@ -237,6 +241,7 @@ impl<'a> Decision<'a> {
             union: Union {
                 schedules: input.schedules,
                 pending: input.pending,
+                before_pending: input.before_pending,
             },
             until,
             plan: DuePlan {
@@ -406,7 +411,9 @@ impl<'a> Decision<'a> {
 
     /// The schedule that names an instant, and the wall-clock time that it stands for.
     fn named(&self, planned: Timestamp) -> (Option<usize>, DateTime) {
-        let schedule = self.union.source(planned);
+        let schedules = self.input.schedules;
+        let follows = || schedules.iter().position(|one| one.follow().is_some());
+        let schedule = self.union.source(planned).or_else(follows);
         let civil = match schedule {
             Some(at) => self.input.schedules[at].nominal(planned),
             None => self.zone(schedule).to_datetime(planned),

@@ -14,6 +14,7 @@ pub mod cronjob;
 mod days;
 mod displaced;
 mod due;
+pub mod follow;
 mod nominal;
 pub mod overlap;
 mod rule;

@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 use super::calendar::{self, Calendar, MAX_DAYS, MAX_OFF_RUN, Use, day_start, first_instant};
 use super::cron::{self, Cron, Dialect, Fold, Gap};
 use super::days::Days;
+use super::follow::{Follow, Wait};
 use super::tally::Tally;
 use super::zone;
 
@@ -43,6 +44,11 @@ pub enum Error {
         "SC1117 the expression names the zone `{in_text}` and the schedule `{beside}`; keep one of them"
     )]
     TwoZones { in_text: String, beside: String },
+    #[error("SC1128 the longest wait ({max:#}) is shorter than the first one ({min:#})")]
+    Waits {
+        min: SignedDuration,
+        max: SignedDuration,
+    },
     #[error(transparent)]
     Calendar(#[from] calendar::Error),
     #[error(
@@ -64,9 +70,9 @@ pub enum Rule {
     },
     /// Once.
     At(Timestamp),
-    /// `delay` after the last run has settled. It has no instants of its own: whoever settles a run
-    /// asks [`Schedule::following`] and keeps the answer as [`super::DueInput::pending`].
-    After { delay: SignedDuration },
+    /// Some time after the last run has ended. It has no instants of its own: the job's
+    /// [`Chain`](super::follow::Chain) has the next one, and hands it over as [`super::DueInput::pending`].
+    Follows(Wait),
 }
 
 /// One schedule of a job.
@@ -152,12 +158,26 @@ impl Schedule {
     pub fn after(delay: SignedDuration) -> Result<Schedule, Error> {
         check_period(delay)?;
         Ok(Schedule {
-            rule: Rule::After { delay },
+            rule: Rule::Follows(Wait::Delay(delay)),
             zone: TimeZone::UTC,
             start: None,
             end: None,
             days: None,
         })
+    }
+
+    /// Always one run: a new one at once after the last. After failures in a row it waits `min`,
+    /// twice that and so on, at most `max`.
+    ///
+    /// # Errors
+    /// As [`Schedule::every`] for both; a `max` below `min`.
+    pub fn continuous(min: SignedDuration, max: SignedDuration) -> Result<Schedule, Error> {
+        check_period(max)?;
+        if max < min {
+            return Err(Error::Waits { min, max });
+        }
+        let rule = Rule::Follows(Wait::Continuous { min, max });
+        Schedule::after(min).map(|after| Schedule { rule, ..after })
     }
 
     /// The same with another policy for clock changes; without effect on rules other than cron.
@@ -314,7 +334,7 @@ impl Schedule {
                 grid(*anchor, *period, steps)
             }
             Rule::At(instant) => (*instant < before).then_some(*instant),
-            Rule::After { .. } => None,
+            Rule::Follows(_) => None,
         }
     }
 
@@ -403,7 +423,7 @@ impl Schedule {
                 grid(*anchor, *period, steps)
             }
             Rule::At(instant) => (*instant > after).then_some(*instant),
-            Rule::After { .. } => None,
+            Rule::Follows(_) => None,
         }
     }
 
@@ -472,7 +492,7 @@ impl Schedule {
                 (upto(last.as_second()) - upto(first.as_second() - 1)).unsigned_abs()
             }
             Rule::At(instant) => u64::from(first <= *instant && *instant <= last),
-            Rule::After { .. } => 0,
+            Rule::Follows(_) => 0,
         }
     }
 
@@ -527,18 +547,18 @@ impl Schedule {
             Rule::At(instant) if (from..to).contains(&instant.as_second()) => {
                 tally.set(instant.as_second())
             }
-            Rule::At(_) | Rule::After { .. } => {}
+            Rule::At(_) | Rule::Follows(_) => {}
         }
     }
 
-    /// The next instant of a fixed delay, once a run has settled; `None` for other rules.
-    pub fn following(&self, settled_at: Timestamp) -> Option<Timestamp> {
-        match &self.rule {
-            Rule::After { delay } => {
-                let at = zone::ceil(settled_at).checked_add(delay.as_secs())?;
-                let at = (at <= zone::LAST).then(|| zone::instant(at))?;
-                (self.end.is_none_or(|end| at < end)).then_some(at)
-            }
+    /// What the job's chain needs of a schedule that follows its runs; `None` for other rules.
+    pub fn follow(&self) -> Option<Follow> {
+        match self.rule {
+            Rule::Follows(wait) => Some(Follow {
+                wait,
+                start: self.start,
+                end: self.end,
+            }),
             _ => None,
         }
     }

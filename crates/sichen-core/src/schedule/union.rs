@@ -20,8 +20,10 @@ pub(super) const MAX_TALLIED_DAYS: u32 = 4_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Union<'a> {
     pub schedules: &'a [Schedule],
-    /// An instant that no rule makes: the next one of a fixed delay.
+    /// An instant that no rule makes: the one that follows the job's last run.
     pub pending: Option<Timestamp>,
+    /// The one before it, for periods only.
+    pub before_pending: Option<Timestamp>,
 }
 
 /// A count, and how far it reaches.
@@ -55,9 +57,11 @@ impl Union<'_> {
     }
 
     pub(super) fn prev_unbounded(&self, before: Timestamp) -> Option<Timestamp> {
+        let followed = self.pending.into_iter().chain(self.before_pending);
         self.schedules
             .iter()
             .filter_map(|schedule| schedule.prev_unbounded(before))
+            .chain(followed.filter(|at| *at < before))
             .max()
     }
 

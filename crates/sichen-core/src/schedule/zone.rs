@@ -4,8 +4,8 @@
 //! - Neighbouring stretches differ in offset; changes of a zone's abbreviation alone are passed over.
 //! - All seconds: offsets and transitions of the zone database are whole seconds.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 /// The instants `[start, end)` at which a zone has the offset `offset`, all in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,4 +114,9 @@ pub(crate) fn floor(at: Timestamp) -> i64 {
 /// Whole seconds, rounded up.
 pub(crate) fn ceil(at: Timestamp) -> i64 {
     at.as_second() + i64::from(at.subsec_nanosecond() > 0)
+}
+
+/// Whole seconds of a length, rounded up.
+pub(crate) fn ceil_length(length: SignedDuration) -> i64 {
+    length.as_secs() + i64::from(length.subsec_nanos() > 0)
 }

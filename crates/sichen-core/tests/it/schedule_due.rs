@@ -557,8 +557,37 @@ fn one_shot_and_fixed_delay_fire_once() {
         at("2026-06-01T10:00:01Z"),
     );
     assert_eq!(due(&input).next_wake, None);
-    input.pending = schedules[0].following(at("2026-06-01T09:49:59.5Z"));
-    check(&input, &["2026-06-01T10:00:00Z"], &[]);
+    input.pending = Some(at("2026-06-01T10:00:00Z"));
+    input.before_pending = Some(at("2026-06-01T09:40:00Z"));
+    let plan = check(&input, &["2026-06-01T10:00:00Z"], &[]);
+    assert_eq!(
+        plan.next_wake, None,
+        "the end of this run makes the next one"
+    );
+    let run = plan.runs[0];
+    assert_eq!(run.schedule, Some(0));
+    assert_eq!(run.period_start, at("2026-06-01T09:40:00Z"));
+    assert_eq!(run.period_end, run.planned);
+}
+
+#[test]
+fn what_follows_a_run_is_missed_like_any_instant() {
+    let schedules = [Schedule::after(minutes(10)).expect("a good delay")];
+    let late = |catch_up| {
+        let (mark, now) = (at("2026-06-01T09:00:00Z"), at("2026-06-01T12:00:00Z"));
+        let mut input = DueInput::new(&schedules, mark, now);
+        input.pending = Some(at("2026-06-01T10:00:00Z"));
+        input.catch_up = catch_up;
+        due(&input)
+    };
+    let missed = late(CatchUp::None);
+    assert!(missed.runs.is_empty());
+    assert_eq!(missed.skips[0].reason, Reason::CatchUp);
+    for catch_up in [CatchUp::Latest, CatchUp::All(3), CatchUp::Coalesce] {
+        let plan = late(catch_up);
+        assert_eq!(plan.runs[0].planned, at("2026-06-01T10:00:00Z"));
+        assert!(plan.skips.is_empty());
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ impl Control {
             } else {
                 timing.next(high_water)
             },
+            follow: timing.follow(),
             closing,
             calendars: pinned.uses.clone(),
             cause,
@@ -140,6 +141,7 @@ impl Control {
         let document = self.documents.get(store, job.uid, job.revision).await?;
         let calendars = self.documents.calendars(store, &document).await?;
         let (timing, _) = document.sound_timing(job.uid, &calendars);
+        let timing = timing.with(job.chain.as_ref());
         let now = store.now().await?;
         let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;

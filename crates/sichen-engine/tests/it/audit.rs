@@ -14,7 +14,9 @@ use sichen_engine::control::{Control, Turn};
 
 use crate::fixture::{Cluster, Node, document};
 
-const SCHEDULES: [&str; 13] = [
+const SCHEDULES: [&str; 15] = [
+    r#"[{"after": "20m"}]"#,
+    r#"[{"continuous": {}}, {"cron": "*/17 * * * *"}]"#,
     r#"[{"cron": "0,30 1-3 * * *", "gap": "skip"}, {"every": "40m"}]"#,
     r#"[{"cron": "30 2 * * *"}]"#,
     r#"[{"cron": "30 2 * * *", "gap": "skip", "fold": "both"}]"#,

@@ -107,10 +107,8 @@ impl Cluster {
         assert!(problems.is_empty(), "{problems:?}");
         let uid = JobUid(self.ids.uuid());
         let now = self.now();
-        let next_due = document
-            .timing(uid, &Calendars::default())
-            .unwrap()
-            .next(now);
+        let timing = document.timing(uid, &Calendars::default()).unwrap();
+        let next_due = timing.next(now);
         let job = ApplyJob {
             name: document.job_name().unwrap(),
             new_uid: uid,
@@ -118,6 +116,7 @@ impl Cluster {
             document: serde_json::to_string(&document).unwrap(),
             high_water: now,
             next_due,
+            follow: timing.follow(),
             closing: None,
             calendars: Vec::new(),
             cause: String::new(),

@@ -11,6 +11,7 @@ mod cases;
 mod explain;
 mod fixture;
 mod flow;
+mod follow;
 mod overlap;
 mod players;
 mod retry;

@@ -186,6 +186,7 @@ fn advance(c: &Cluster, fence: &Fence, job: sichen_core::ids::JobUid) -> bool {
         from: row.high_water,
         to: c.now(),
         next_due: None,
+        pending: row.pending(),
         counted: None,
         runs: vec![],
         decisions: vec![],

@@ -10,6 +10,12 @@ use super::read;
 /// Documents that together have every field and every alternative.
 fn full() -> Vec<Value> {
     let base = |run: Value, shards: Value, backoff: Value| {
+        // A job has one of them.
+        let follows = if backoff["fixed"].is_null() {
+            json!({"after": "10m"})
+        } else {
+            json!({"continuous": {"minWait": "1s", "maxWait": "5m"}})
+        };
         json!({
             "apiVersion": "sichen/v1", "kind": "Job",
             "metadata": {"name": "j", "namespace": "default", "title": "t", "labels": {"a": "b"}},
@@ -21,6 +27,7 @@ fn full() -> Vec<Value> {
                      "calendars": [{"name": "c", "use": "working-days", "version": 1}]},
                     {"every": "90m", "phase": "5m"},
                     {"at": "2026-08-30T00:00:00Z"},
+                    follows,
                 ],
                 "timeZone": "Asia/Shanghai", "run": run, "pool": "default",
                 "parameters": {"a": [1, "x", null], "from": 1, "to": 9}, "shards": shards,

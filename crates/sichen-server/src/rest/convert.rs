@@ -57,6 +57,7 @@ pub(super) fn job(job: &model::Job, whole: bool) -> wire::Job {
         paused: job.paused,
         decided_until: at(job.high_water, &zone),
         next_at: job.next_due.map(|next| at(next, &zone)),
+        following_at: job.pending().map(|next| at(next, &zone)),
         time_zone,
         active_runs: job.active_runs,
         waiting_runs: job.waiting_runs,

@@ -156,6 +156,10 @@ pub struct Job {
     /// The next planned instant, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<String>,
+    /// The instant that follows its last run, where a schedule is `after` or `continuous`; left out
+    /// while the end of an open run has yet to make it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub following_at: Option<String>,
     /// Runs that are not closed.
     pub active_runs: u32,
     /// Those of them that wait for others of the job.

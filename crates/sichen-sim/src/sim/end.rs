@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use sichen_check::audit::Records;
 use sichen_check::{Invariant, Oracle, Verdict, check_dump};
 use sichen_core::document::{Calendars, Document};
 use sichen_core::event::{Entity, Event, Kind};
@@ -74,11 +75,15 @@ impl fmt::Display for Outcome {
 }
 
 /// Jobs fire on a grid of their period that starts in 1970: computed here by division alone.
-struct Grid(BTreeMap<JobUid, i64>);
+struct Grid(BTreeMap<JobUid, i64>, Records);
 
 impl Oracle for Grid {
     fn instants(&self, job: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
         let period = *self.0.get(&job)?;
+        if period == 0 {
+            // The ends of its runs make its instants: only the log has them.
+            return self.1.instants(job, from, to);
+        }
         let first = from.as_second().div_euclid(period) + 1;
         let last = to.as_second().div_euclid(period);
         (first..=last)
@@ -126,6 +131,7 @@ impl Sim {
             let timing = document
                 .timing(uid, &Calendars::default())
                 .expect("written by the simulation");
+            let timing = timing.with(job.chain.as_ref());
             let plan = timing.due(job.high_water, now, false);
             let more = plan.more;
             let mut closing =
@@ -169,7 +175,10 @@ impl Sim {
         let options = sichen_check::Options {
             seq_is_commit_order: true,
             quiescent: true,
-            oracle: Some(Box::new(Grid(std::mem::take(&mut self.periods)))),
+            oracle: Some(Box::new(Grid(
+                std::mem::take(&mut self.periods),
+                Records::of(&dump),
+            ))),
             demand: Invariant::ALL.to_vec(),
             ..sichen_check::Options::default()
         };

@@ -11,7 +11,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, JobRow, State, Tx};
-use super::{calendars, capped, runs};
+use super::{calendars, capped, chains, runs};
 
 pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     let existing = tx.state.live_job(&a.name).map(|row| row.job.clone());
@@ -55,10 +55,11 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(Entity::Job(uid), ver, happened);
+    chains::apply(tx, uid, a.follow);
     ApplyVerdict::Updated(uid, revision)
 }
 
-fn word(job: &Job) -> &'static str {
+pub(super) fn word(job: &Job) -> &'static str {
     if job.paused { "paused" } else { "live" }
 }
 
@@ -77,6 +78,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         paused: false,
         high_water: a.high_water,
         next_due: a.next_due,
+        chain: None,
         active_runs: 0,
         waiting_runs: 0,
         created_at: tx.now,
@@ -101,6 +103,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(Entity::Job(uid), 1, happened);
+    chains::apply(tx, uid, a.follow);
     ApplyVerdict::Created(uid)
 }
 
@@ -145,6 +148,7 @@ pub(super) fn set_paused(
     let from = word(&row.job);
     row.job.paused = paused;
     row.job.next_due = next_due;
+    row.job.next_due = row.job.next_due_with(row.job.chain.as_ref());
     row.job.ver += 1;
     let (ver, to, revision) = (row.job.ver, word(&row.job), row.job.revision);
     let kind = if paused {
@@ -243,12 +247,15 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
     let holds = job.revision == item.revision
         && job.high_water == item.from
         && item.to >= item.from
+        && item.pending == job.pending()
         && item.counted.is_none_or(|seen| seen == Counted::of(job));
     if !holds {
         return None;
     }
+    let (chain, decided) = job.passed(item.to);
     job.high_water = item.to;
     job.next_due = item.next_due;
+    job.chain = chain;
     job.ver += 1;
     let (ver, state) = (job.ver, word(job));
     let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
@@ -279,11 +286,10 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
     // The variant writes the mark and the last run in two transactions, and dies in between.
     let lost = usize::from(zoo::is("mark-before-runs") && ver % 7 == 0);
     let kept = item.runs.len().saturating_sub(lost);
-    Some(
-        item.runs
-            .into_iter()
-            .take(kept)
-            .map(|run| runs::create(tx, &[], run))
-            .collect(),
-    )
+    let runs = item.runs.into_iter().take(kept);
+    let verdicts = runs.map(|run| runs::create(tx, &[], run)).collect();
+    if decided {
+        chains::restart(tx, item.job);
+    }
+    Some(verdicts)
 }

@@ -18,7 +18,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, ShardRow, State, Tx};
-use super::{capped, leases};
+use super::{capped, chains, leases};
 
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
     let key = (new.job, new.occasion.key());
@@ -338,6 +338,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     };
     tx.event(Entity::Run(id), ver, happened);
     release(tx, job, Some((id, dead_by)));
+    chains::end(tx, id, outcome);
     Some(outcome)
 }
 

@@ -11,9 +11,9 @@ use sichen_core::port::{
 
 use super::row::{at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capped, runs, sql};
+use super::{calendars, capped, chains, runs, sql};
 
-fn word(paused: bool) -> &'static str {
+pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
         if closing.job != job.uid || advance(tx, closing).await?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
-        ver += 1;
+        ver = ver_of(tx, job.uid).await?;
     }
     let revision = Revision(job.revision.0 + 1);
     let uid = job.uid.0;
@@ -58,7 +58,13 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    chains::apply(tx, job.uid, a.follow).await?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+/// The row's version once the stretch before a change is closed.
+async fn ver_of(tx: &Tx, uid: JobUid) -> Result<u32> {
+    Ok(tx.job(uid).await?.map_or(0, |row| row.job.ver))
 }
 
 async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
@@ -91,6 +97,7 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(&Entity::Job(a.new_uid), 1, &happened)?;
+    chains::apply(tx, a.new_uid, a.follow).await?;
     Ok(ApplyVerdict::Created(a.new_uid))
 }
 
@@ -122,7 +129,14 @@ pub(super) async fn set_paused(
     if advance(tx, closing).await?.is_none() {
         return Ok(ApplyVerdict::Conflict);
     }
-    let ver = job.ver + 1;
+    let closed = tx.job(job.uid).await?.map_or(job, |row| row.job);
+    let (ver, chain) = (closed.ver, closed.chain.as_ref());
+    let job = Job {
+        next_due,
+        paused,
+        ..closed.clone()
+    };
+    let next_due = job.next_due_with(chain);
     tx.must(sql::PAUSE_JOB, (job.uid.0, ver, paused, opt_at(next_due)))
         .await?;
     tx.job_changed(job.uid);
@@ -131,7 +145,7 @@ pub(super) async fn set_paused(
     } else {
         Kind::JobResumed
     };
-    let happened = Happened::new(kind, word(job.paused), word(paused));
+    let happened = Happened::new(kind, word(!paused), word(paused));
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
     Ok(ApplyVerdict::Updated(job.uid, job.revision))
 }
@@ -153,7 +167,7 @@ pub(super) async fn delete(
         if closing.job != uid || advance(tx, closing).await?.is_none() {
             return Ok(false);
         }
-        ver += 1;
+        ver = ver_of(tx, uid).await?;
     }
     tx.must(sql::DELETE_JOB, (uid.0, ver, at(tx.now))).await?;
     tx.job_changed(uid);
@@ -245,16 +259,19 @@ async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>
     let holds = job.revision == item.revision
         && job.high_water.as_microsecond() == item.from.as_microsecond()
         && item.to >= item.from
+        && item.pending == job.pending()
         && item.counted.is_none_or(|seen| seen == Counted::of(&job));
     if !holds {
         return Ok(None);
     }
+    let (chain, decided) = job.passed(item.to);
     let params = (
         job.uid.0,
         job.ver,
         at(item.from),
         at(item.to),
         opt_at(item.next_due),
+        chains::text(chain.as_ref())?,
     );
     tx.must(sql::ADVANCE_JOB, params).await?;
     tx.job_changed(job.uid);
@@ -283,5 +300,9 @@ async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>
     for decision in &item.decisions {
         insert_decision(tx, job.uid, decision).await?;
     }
-    runs::create_all(tx, &[], item.runs).await.map(Some)
+    let verdicts = runs::create_all(tx, &[], item.runs).await?;
+    if decided {
+        chains::restart(tx, job.uid).await?;
+    }
+    Ok(Some(verdicts))
 }

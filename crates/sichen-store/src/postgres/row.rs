@@ -199,6 +199,9 @@ impl<'a> Row<'a> {
             paused: self.flag(6)?,
             high_water: self.at(7)?,
             next_due: self.opt_at(8)?,
+            chain: self.maybe(14, |r, i| {
+                r.parsed(i, "chain", |text| serde_json::from_str(text).ok())
+            })?,
             active_runs: self.u32(9)?,
             waiting_runs: self.u32(13)?,
             created_at: self.at(10)?,

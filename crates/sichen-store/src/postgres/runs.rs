@@ -20,7 +20,7 @@ use super::jobs::array;
 use super::param::{Param, Params, params};
 use super::row::{JobRow, ShardRow, at, int, not_before, opt_at, opt_micros};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, leases, sql};
+use super::{capped, chains, leases, sql};
 
 pub(super) async fn create_all(
     tx: &mut Tx,
@@ -388,6 +388,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     release(tx, run.job, Some((id, run.dead_by))).await?;
+    chains::end(tx, &run, outcome).await?;
     Ok(Some(outcome))
 }
 

@@ -11,9 +11,9 @@ use sichen_core::port::{
 
 use super::row::{at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capped, runs, sql};
+use super::{calendars, capped, chains, runs, sql};
 
-fn word(paused: bool) -> &'static str {
+pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
         if closing.job != job.uid || advance(tx, closing)?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
-        ver += 1;
+        ver = ver_of(tx, job.uid)?;
     }
     let revision = Revision(job.revision.0 + 1);
     let uid = blob(job.uid.0);
@@ -56,7 +56,13 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    chains::apply(tx, job.uid, a.follow)?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+/// The row's version once the stretch before a change is closed.
+fn ver_of(tx: &Tx<'_>, uid: JobUid) -> Result<u32> {
+    Ok(tx.job(uid)?.map_or(0, |row| row.job.ver))
 }
 
 fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
@@ -88,6 +94,7 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, "", "live")
     };
     tx.event(&Entity::Job(a.new_uid), 1, &happened)?;
+    chains::apply(tx, a.new_uid, a.follow)?;
     Ok(ApplyVerdict::Created(a.new_uid))
 }
 
@@ -118,7 +125,14 @@ pub(super) fn set_paused(
     if advance(tx, closing)?.is_none() {
         return Ok(ApplyVerdict::Conflict);
     }
-    let ver = job.ver + 1;
+    let closed = tx.job(job.uid)?.map_or(job, |row| row.job);
+    let (ver, chain) = (closed.ver, closed.chain.as_ref());
+    let job = Job {
+        next_due,
+        paused,
+        ..closed.clone()
+    };
+    let next_due = job.next_due_with(chain);
     tx.must(
         sql::PAUSE_JOB,
         (blob(job.uid.0), ver, paused, opt_at(next_due)),
@@ -128,7 +142,7 @@ pub(super) fn set_paused(
     } else {
         Kind::JobResumed
     };
-    let happened = Happened::new(kind, word(job.paused), word(paused));
+    let happened = Happened::new(kind, word(!paused), word(paused));
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
     Ok(ApplyVerdict::Updated(job.uid, job.revision))
 }
@@ -150,7 +164,7 @@ pub(super) fn delete(
         if closing.job != uid || advance(tx, closing)?.is_none() {
             return Ok(false);
         }
-        ver += 1;
+        ver = ver_of(tx, uid)?;
     }
     tx.must(sql::DELETE_JOB, (blob(uid.0), ver, at(tx.now)))?;
     calendars::use_in(tx, uid, &[])?;
@@ -232,16 +246,19 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Result<Option<Vec<CreateVerdict>>>
     let holds = job.revision == item.revision
         && job.high_water.as_microsecond() == item.from.as_microsecond()
         && item.to >= item.from
+        && item.pending == job.pending()
         && item.counted.is_none_or(|seen| seen == Counted::of(&job));
     if !holds {
         return Ok(None);
     }
+    let (chain, decided) = job.passed(item.to);
     let params = (
         blob(job.uid.0),
         job.ver,
         at(item.from),
         at(item.to),
         opt_at(item.next_due),
+        chains::text(chain.as_ref())?,
     );
     tx.must(sql::ADVANCE_JOB, params)?;
     let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
@@ -274,5 +291,8 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Result<Option<Vec<CreateVerdict>>>
         .into_iter()
         .map(|run| runs::create(tx, &[], run))
         .collect();
+    if decided {
+        chains::restart(tx, job.uid)?;
+    }
     runs.map(Some)
 }

@@ -16,7 +16,7 @@ use sichen_core::port::{
 use super::jobs::json_array;
 use super::row::{JobRow, at, blob, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, leases, sql};
+use super::{capped, chains, leases, sql};
 
 /// Shards written by one statement.
 const CHUNK: usize = 5_000;
@@ -280,6 +280,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     release(tx, run.job, Some((id, run.dead_by)))?;
+    chains::end(tx, &run, outcome)?;
     Ok(Some(outcome))
 }
 

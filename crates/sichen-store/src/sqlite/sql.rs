@@ -44,6 +44,7 @@ statements! {
     EXPAND_RUN = "expand_run",
     FIND_OP = "find_op",
     FIND_RUN = "find_run",
+    FOLLOW_JOB = "follow_job",
     GET_APPEARANCE = "get_appearance",
     GET_DUTY = "get_duty",
     GET_FIRST_WAITING = "get_first_waiting",
@@ -171,5 +172,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         8,
         "calendars",
         include_str!("../../sql/sqlite/migrations/0008_calendars.sql"),
+    ),
+    (
+        9,
+        "chains",
+        include_str!("../../sql/sqlite/migrations/0009_chains.sql"),
     ),
 ];

@@ -21,6 +21,7 @@ use sichen_core::port::{
     Advance, ApplyJob, Counted, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
     Register, RunFilter, SaveCheckpoint, Store,
 };
+use sichen_core::schedule::follow::{Follow, Wait};
 use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;
@@ -334,6 +335,7 @@ impl Pair {
             document: format!("{{\"v\":{version}}}"),
             high_water: self.now(),
             next_due: Some(self.now() + SignedDuration::from_secs(10)),
+            follow: self.dice.once_in(2).then(|| self.follow()),
             closing,
             calendars: self.uses(dump),
             cause: ["", "why"][self.dice.roll(2)].to_owned(),
@@ -395,6 +397,21 @@ impl Pair {
         .expect("listed");
     }
 
+    fn follow(&mut self) -> Follow {
+        let (min, max) = (SignedDuration::from_secs(1), SignedDuration::from_secs(8));
+        let wait = if self.dice.once_in(2) {
+            Wait::Delay(SignedDuration::from_millis(1500))
+        } else {
+            Wait::Continuous { min, max }
+        };
+        let soon = self.now() + SignedDuration::from_secs(7);
+        Follow {
+            wait,
+            start: self.dice.once_in(4).then_some(soon),
+            end: None,
+        }
+    }
+
     /// A step of a job's schedule that mostly fits.
     fn step_of(&mut self, job: &Job, dump: &Dump) -> Advance {
         let to = job.high_water + SignedDuration::from_secs(self.dice.roll(20) as i64);
@@ -426,6 +443,7 @@ impl Pair {
             },
             to,
             next_due: (!self.dice.once_in(4)).then(|| to + SignedDuration::from_secs(30)),
+            pending: if wrong { None } else { job.pending() },
             counted: self.dice.once_in(3).then(|| Counted::of(job)),
             runs,
             decisions,

@@ -20,6 +20,7 @@ struct Folded {
     round: u32,
     checkpoint: u64,
     high_water: i64,
+    pending: Option<i64>,
     revision: u64,
     term: u64,
     owner: Option<u64>,
@@ -59,6 +60,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::JobApplied if e.ver == 1 => &["high_water", "name", "namespace", "revision"],
         Kind::JobApplied => &["revision"],
         Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to"],
+        Kind::ScheduleFollowed => &["at", "failures", "run"],
         Kind::RunCreated => &["job", "occasion", "plan", "revision", "total", "waits"],
         Kind::RunReleased => &["after", "ready_at"],
         Kind::RunExpanded => &["total"],
@@ -150,10 +152,17 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
                 "marks form a chain: {e:?}"
             );
             row.high_water = data["to"].as_i64().expect("to");
+            let mark = row.high_water;
+            row.pending = row.pending.filter(|at| *at > mark);
             assert!(
                 data["runs"].is_array() && data["decisions"].is_array(),
                 "{e:?}"
             );
+        }
+        Kind::ScheduleFollowed => {
+            row.pending = data["at"].as_i64();
+            let mark = row.high_water;
+            assert!(row.pending.is_none_or(|at| at > mark), "{e:?}");
         }
         Kind::RunCreated => {
             row.round = 1;
@@ -314,7 +323,11 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
             job.high_water.as_microsecond(),
             "mark of job {uid}"
         );
+        let pending = job.pending().map(|at| at.as_microsecond());
+        assert_eq!(row.pending, pending, "what follows the runs of job {uid}");
         if row.state != "deleted" {
+            let goes_on = pending.is_some() || job.active_runs > 0;
+            assert!(goes_on || job.chain.is_none(), "job {uid} goes on");
             assert_eq!(row.state == "paused", job.paused, "job {uid}");
         }
         let active = dump

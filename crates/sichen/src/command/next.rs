@@ -143,7 +143,12 @@ pub async fn of_job(args: &Args, job: &str, out: &mut dyn Write) -> Result<ExitC
     }
     let planned = moments.iter().filter(|moment| moment.planned).count();
     if planned < args.count as usize && !preview.schedules().is_empty() {
-        writeln!(out, "(none after that)")?;
+        let why = if preview.has_followers() {
+            "(the end of a run makes the next time)"
+        } else {
+            "(none after that)"
+        };
+        writeln!(out, "{why}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

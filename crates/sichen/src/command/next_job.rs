@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use sichen_core::document::{Calendars, Document, Timing};
+use sichen_core::document::{Calendars, Document, ScheduleSpec, Timing};
 use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
 use sichen_core::schedule::cron::{Cron, Dialect, Language};
@@ -33,6 +33,8 @@ pub struct Preview {
     pub zone_name: String,
     document: Document,
     timing: Timing,
+    /// What follows its last run, unless the end of an open run has yet to make it.
+    following: Option<Timestamp>,
     uid: String,
 }
 
@@ -64,9 +66,15 @@ impl Preview {
             Ok(job) => job,
             Err(failure) => return Err(client.with_candidates(failure, &name).await),
         };
+        let following = job.following_at.as_ref().and_then(|at| at.parse().ok());
         let document = read(job.document.unwrap_or_default())?;
         let calendars = super::calendars::of(&client, &document).await?;
-        Self::new(name, job.paused, &job.uid, document, &calendars)
+        let preview = Self::new(name, job.paused, &job.uid, document, &calendars)?;
+        Ok(Preview {
+            timing: preview.timing.following(following),
+            following,
+            ..preview
+        })
     }
 
     /// From what a server says of the job.
@@ -96,6 +104,7 @@ impl Preview {
             zone_name,
             document,
             timing,
+            following: None,
             uid: uid.to_owned(),
         })
     }
@@ -134,7 +143,10 @@ impl Preview {
                 }
                 (None, Some(every), _) => format!("every {every}"),
                 (None, None, Some(at)) => format!("once, at {at}"),
-                (None, None, None) => continue,
+                (None, None, None) => match self.follows(spec) {
+                    Some(note) => note,
+                    None => continue,
+                },
             };
             if let Some(zone) = &spec.time_zone {
                 note.push_str(&format!("; in {zone}"));
@@ -151,6 +163,24 @@ impl Preview {
             notes.push("no schedule: it runs only when it is asked for".to_owned());
         }
         notes
+    }
+
+    /// Whether the end of a run makes the next one, so that no time stands after the first.
+    pub fn has_followers(&self) -> bool {
+        self.timing.follow().is_some()
+    }
+
+    /// A schedule that follows the job's runs, in words.
+    fn follows(&self, spec: &ScheduleSpec) -> Option<String> {
+        let mut note = match (spec.after, spec.continuous) {
+            (Some(delay), _) => format!("{delay} after the end of its last run"),
+            (None, Some(_)) => "always one run: at once after the last".to_owned(),
+            (None, None) => return None,
+        };
+        if self.following.is_none() {
+            note.push_str("; the end of an open run makes the next time");
+        }
+        Some(note)
     }
 
     /// Planned times after `after` and up to `through`, at most `count`, and what falls out among

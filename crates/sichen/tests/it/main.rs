@@ -22,6 +22,7 @@ mod failover;
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
 mod fence;
+mod following;
 mod guides;
 mod import;
 mod logs;

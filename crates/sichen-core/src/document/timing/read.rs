@@ -16,6 +16,7 @@ use super::spec::ScheduleSpec;
 use crate::document::check::Problem;
 use crate::document::{Calendars, Duration, Spec};
 use crate::schedule::cron::Dialect;
+use crate::schedule::follow::{MAX_WAIT, MIN_WAIT};
 use crate::schedule::{Schedule, zone_by_name};
 
 /// A field of the schedule and what is wrong with it.
@@ -88,25 +89,43 @@ fn rule(spec: &ScheduleSpec, zone: &str, seed: u64) -> Result<Schedule, Wrong> {
     let phase = spec.phase.unwrap_or(Duration::from_secs(0));
     let anchor = Timestamp::UNIX_EPOCH.checked_add(phase.0);
     let anchor = anchor.map_err(|_| ("phase".into(), format!("SC1016: {phase} is too long")))?;
-    match (&spec.cron, spec.every, &spec.at) {
-        (Some(text), None, None) => {
+    let kinds = (
+        &spec.cron,
+        spec.every,
+        &spec.at,
+        spec.after,
+        spec.continuous,
+    );
+    match kinds {
+        (Some(text), None, None, None, None) => {
             let dialect = spec.dialect.unwrap_or_else(|| Dialect::of(text));
             let (gap, fold) = dialect.default_policy();
             let cron = Schedule::cron(text, dialect, zone, Some(seed), anchor);
             let cron = cron.map_err(|error| ("cron".into(), error.to_string()))?;
             Ok(cron.with_policy(spec.gap.unwrap_or(gap), spec.fold.unwrap_or(fold)))
         }
-        (None, Some(period), None) => {
+        (None, Some(period), None, None, None) => {
             let every = Schedule::every(period.0, anchor).and_then(|s| s.shown_in(zone));
             every.map_err(|error| ("every".into(), error.to_string()))
         }
-        (None, None, Some(text)) => {
+        (None, None, Some(text), None, None) => {
             let at = instant(text).map_err(|message| ("at".into(), message))?;
             let once = Schedule::at(at).shown_in(zone);
             once.map_err(|error| ("at".into(), error.to_string()))
         }
+        (None, None, None, Some(delay), None) => {
+            let after = Schedule::after(delay.0).and_then(|s| s.shown_in(zone));
+            after.map_err(|error| ("after".into(), error.to_string()))
+        }
+        (None, None, None, None, Some(continuous)) => {
+            let min = continuous.min_wait.map_or(MIN_WAIT, |wait| wait.0);
+            let max = continuous.max_wait.map_or(MAX_WAIT.max(min), |wait| wait.0);
+            let kept = Schedule::continuous(min, max).and_then(|s| s.shown_in(zone));
+            kept.map_err(|error| ("continuous".into(), error.to_string()))
+        }
         _ => {
-            let message = "SC1017: has to have exactly one of `cron`, `every` and `at`";
+            let message = "SC1017: has to have exactly one of `cron`, `every`, `at`, `after` and \
+                           `continuous`";
             Err(("".into(), message.to_owned()))
         }
     }
@@ -139,6 +158,11 @@ fn misplaced(spec: &ScheduleSpec) -> Vec<Wrong> {
             "phase".into(),
             "SC1018: `phase` goes with `every` alone; leave it out".to_owned(),
         ));
+    }
+    let follows = spec.after.is_some() || spec.continuous.is_some();
+    if follows && !spec.calendars.is_empty() {
+        let message = "SC1018: what follows a run follows it on any day; leave `calendars` out";
+        wrong.push(("calendars".into(), message.to_owned()));
     }
     wrong
 }

@@ -1,6 +1,6 @@
 //! When a job runs, as a user writes it.
 //!
-//! A schedule is one of `cron`, `every` and `at`, with what goes beside it. What does not go
+//! A schedule is one of `cron`, `every`, `at`, `after` and `continuous`, with what goes beside it. What does not go
 //! together is refused by [`super::read`], not by the shape, so that the message can say why.
 //!
 //! # Not here
@@ -14,7 +14,7 @@ use crate::schedule::calendar::Use;
 use crate::schedule::cron::{Dialect, Fold, Gap};
 use crate::schedule::overlap::Overlap;
 
-/// One schedule: exactly one of `cron`, `every`, `at`.
+/// One schedule: exactly one of `cron`, `every`, `at`, `after`, `continuous`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScheduleSpec {
@@ -27,6 +27,12 @@ pub struct ScheduleSpec {
     /// Once, at an RFC 3339 instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// So long after the end of the job's last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Duration>,
+    /// Always one run: a new one at once after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuous: Option<ContinuousSpec>,
     /// The rules that `cron` is read by; by the number of its fields if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
@@ -66,6 +72,18 @@ pub struct CalendarUse {
     /// whatever stands here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+}
+
+/// How long a job that is kept running waits after failures; `{}` for the usual waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ContinuousSpec {
+    /// After the first failure; 1s if left out. Each further one in a row doubles it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_wait: Option<Duration>,
+    /// The longest; 5m if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<Duration>,
 }
 
 /// What happens when a planned time comes while a run of the job is active.

@@ -171,6 +171,19 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
         one(json!({ "cron": "0 0 * * *", "phase": "1m" })),
         &[("spec.schedules[0].phase", "SC1018")],
     );
+    let days = json!([{ "name": "holidays", "use": "working-days" }]);
+    wrong(
+        one(json!({ "after": "1h", "calendars": days })),
+        &[("spec.schedules[0].calendars", "SC1018")],
+    );
+    wrong(
+        one(json!({ "continuous": { "minWait": "1m", "maxWait": "1s" } })),
+        &[("spec.schedules[0].continuous", "SC1128")],
+    );
+    wrong(
+        json!({ "schedules": [{ "after": "1h" }, { "continuous": {} }] }),
+        &[("spec.schedules", "SC1020")],
+    );
     wrong(
         one(json!({ "every": "1h", "from": "tomorrow" })),
         &[("spec.schedules[0].from", "SC1014")],

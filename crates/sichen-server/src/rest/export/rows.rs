@@ -17,6 +17,7 @@ use sichen_core::model::{
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::schedule::Nominal;
+use sichen_core::schedule::follow::Chain;
 
 use super::Line;
 
@@ -48,6 +49,8 @@ pub(super) struct JobRow {
     active_runs: u32,
     #[serde(default)]
     waiting_runs: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<Chain>,
     created_at: Timestamp,
 }
 
@@ -194,6 +197,7 @@ impl Row {
             next_due: job.next_due,
             active_runs: job.active_runs,
             waiting_runs: job.waiting_runs,
+            chain: job.chain,
             created_at: job.created_at,
         })
     }
@@ -338,6 +342,7 @@ impl Row {
                 paused: row.paused,
                 high_water: row.high_water,
                 next_due: row.next_due,
+                chain: row.chain,
                 active_runs: row.active_runs,
                 waiting_runs: row.waiting_runs,
                 created_at: row.created_at,

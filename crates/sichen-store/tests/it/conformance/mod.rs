@@ -5,6 +5,7 @@
 //! To add a store: one line at the end.
 
 mod calendars;
+mod chains;
 mod checkpoints;
 mod clock;
 mod dispatch;
@@ -146,6 +147,18 @@ macro_rules! conforms {
                     a_fatal_error_stops_the_whole_run,
                     late_runs_are_those_past_their_deadline,
                     a_deadline_fails_the_run,
+                ;
+                chains:
+                    a_job_that_follows_its_runs_begins_at_once,
+                    the_end_of_the_last_run_writes_the_next_instant_in_its_own_operation,
+                    every_way_to_end_makes_the_next_instant,
+                    a_decision_without_a_run_makes_the_next_instant_itself,
+                    an_advance_that_saw_another_instant_writes_nothing,
+                    a_pause_keeps_the_instant_and_a_resume_brings_it_back,
+                    an_edit_counts_anew_and_one_without_such_a_schedule_ends_it,
+                    a_deleted_job_is_not_followed,
+                    a_reopened_run_makes_the_next_instant_when_it_ends_again,
+                    failures_in_a_row_are_counted,
                 ;
                 turns:
                     a_run_that_waits_is_not_granted,

@@ -75,7 +75,7 @@ const CHANGE: u64 = 60;
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("accept_clock", "5", "meta_pkey", 1, CHANGE),
-    case("advance_job", "u('job0'), 1, 0, 5, 9", "job_pkey", 1, CHANGE),
+    case("advance_job", "u('job0'), 1, 0, 5, 9, null", "job_pkey", 1, CHANGE),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
     case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
@@ -95,6 +95,7 @@ const CASES: &[Case] = &[
     case("expand_run", "80, 5", "run_pkey", 1, CHANGE),
     case("find_op", "u('op500')", "op_id_key", 1, ROW),
     case("find_run", "array[u('job0')], array['manual:500']", "run_occasion", 1, ROW),
+    case("follow_job", "u('job1'), 1, '{}', null", "job_pkey", 1, CHANGE),
     case("get_appearance", "'uid-5'", "session_appearance", 1, ROW),
     case("get_calendar", "'default', 'cal0'", "calendar_pkey", 1, ROW),
     case("get_calendar_row", "'default', 'cal0'", "calendar_pkey", 1, ROW),
