@@ -9,6 +9,7 @@
 
 use serde_json::Value;
 
+use crate::calendar::{Calendar, Filters, Use};
 use crate::instant::{instant, length};
 use crate::text::Dialect;
 use crate::timetable::{Fold, Gap, Rule, Timetable, hash_of_key};
@@ -28,13 +29,28 @@ const FIELDS: &[&str] = &[
     "timeZone",
     "from",
     "until",
+    "calendars",
 ];
 
-/// The schedules of a document, for the job of this uid, which spreads `H`.
+/// Hands out the document of a calendar: namespace, name, version.
+pub type Shelf<'a> = &'a dyn Fn(&str, &str, Option<u64>) -> Option<Value>;
+
+/// A shelf without calendars.
+#[must_use]
+pub fn no_calendars(_: &str, _: &str, _: Option<u64>) -> Option<Value> {
+    None
+}
+
+/// The schedules of a document, for the job of this uid, which spreads `H`, with the calendars that
+/// it names.
 ///
 /// # Errors
 /// The first schedule that is not understood, and why.
-pub fn timetables(document: &Value, job_uid: &str) -> Result<Vec<Timetable>, String> {
+pub fn timetables(
+    document: &Value,
+    job_uid: &str,
+    calendars: Shelf<'_>,
+) -> Result<Vec<Timetable>, String> {
     let spec = &document["spec"];
     let zone = spec["timeZone"].as_str().unwrap_or("UTC");
     let empty = Vec::new();
@@ -44,8 +60,17 @@ pub fn timetables(document: &Value, job_uid: &str) -> Result<Vec<Timetable>, Str
         _ => return Err("spec.schedules is no list".into()),
     };
     let seed = hash_of_key(job_uid);
+    let namespace = document["metadata"]["namespace"].as_str();
+    let namespace = namespace.unwrap_or("default");
     let read = |(at, schedule)| {
-        timetable(schedule, zone, seed).map_err(|why| format!("spec.schedules[{at}]: {why}"))
+        let timetable = timetable(schedule, zone, seed).and_then(|timetable| {
+            let filters = filters(schedule, namespace, calendars)?;
+            Ok(Timetable {
+                filters,
+                ..timetable
+            })
+        });
+        timetable.map_err(|why| format!("spec.schedules[{at}]: {why}"))
     };
     schedules.iter().enumerate().map(read).collect()
 }
@@ -124,4 +149,32 @@ fn timetable(schedule: &Value, zone: &str, seed: u64) -> Result<Timetable, Strin
     timetable.start = bound("from")?;
     timetable.end = bound("until")?;
     Ok(timetable)
+}
+
+/// The calendars of a schedule, each by its name in the job's namespace or with one of its own.
+fn filters(schedule: &Value, namespace: &str, shelf: Shelf<'_>) -> Result<Filters, String> {
+    let uses = match &schedule["calendars"] {
+        Value::Null => return Ok(Filters::new()),
+        Value::Array(uses) => uses,
+        _ => return Err("`calendars` is no list".into()),
+    };
+    let mut filters = Filters::new();
+    for one in uses {
+        let known = ["name", "use", "version"];
+        let fields = one.as_object().ok_or("a calendar has fields")?;
+        if let Some(odd) = fields.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!("the field `{odd}` of a calendar is not known here"));
+        }
+        let name = one["name"].as_str().ok_or("a calendar has a name")?;
+        let usage = one["use"].as_str().and_then(Use::named);
+        let usage = usage.ok_or(format!("what calendar `{name}` does is not known here"))?;
+        let version = one["version"].as_u64();
+        let (space, short) = name.split_once('/').unwrap_or((namespace, name));
+        let document = shelf(space, short, version);
+        let document = document.ok_or(format!("calendar `{name}` is not in the history"))?;
+        let calendar =
+            Calendar::read(&document).map_err(|why| format!("calendar {name}: {why}"))?;
+        filters.push((calendar, usage));
+    }
+    Ok(filters)
 }

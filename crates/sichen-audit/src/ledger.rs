@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 
+use crate::calendar::Kept;
 use crate::timetable::Timetable;
-use crate::walk::Instants;
 
 /// How far a record may stand from its instant and still be told as moved, in microseconds.
 pub const MAX_MOVE_US: i64 = 60_000_000;
@@ -515,7 +515,7 @@ pub fn union(timetables: &[Timetable], after: i64, through: i64) -> Union<'_> {
 /// See [`union`].
 #[derive(Debug)]
 pub struct Union<'a> {
-    each: Vec<Peekable<Instants<'a>>>,
+    each: Vec<Peekable<Kept<'a>>>,
 }
 
 impl Iterator for Union<'_> {

@@ -15,7 +15,7 @@ fn segment(schedule: serde_json::Value, from: i64, hours: i64, revision: u32) ->
         after_us: from,
         through_us: from + hours * HOUR,
         revision,
-        timetables: timetables(&document, "u"),
+        timetables: timetables(&document, "u", &crate::no_calendars),
     }
 }
 

@@ -18,6 +18,7 @@
 //! Deciding what runs (catch-up, overlap, deadlines): those are answers about instants, and an
 //! instant with any answer is accounted for.
 
+mod calendar;
 mod days;
 mod document;
 mod field;
@@ -28,8 +29,9 @@ mod timetable;
 mod walk;
 mod zone;
 
+pub use calendar::{Calendar, Filters, Kept, Use};
 pub use days::Date;
-pub use document::timetables;
+pub use document::{Shelf, no_calendars, timetables};
 pub use text::{Dialect, Expression, Reading};
 pub use timetable::{Fold, Gap, Rule, Timetable, hash_of_key};
 pub use walk::Instants;

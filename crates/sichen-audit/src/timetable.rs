@@ -1,8 +1,8 @@
 //! A schedule: a rule, a zone, what it does about clock changes, and the bounds within which it
 //! holds.
 
+use crate::calendar::{Filters, Kept};
 use crate::text::{Dialect, Expression, Reading};
-use crate::walk::Instants;
 use crate::zone::Zone;
 
 /// What a fixed time does that a clock change leaves out.
@@ -54,6 +54,8 @@ pub struct Timetable {
     pub start: Option<i64>,
     /// The first second that does not count any more.
     pub end: Option<i64>,
+    /// The calendars whose days it keeps to.
+    pub filters: Filters,
 }
 
 impl Timetable {
@@ -67,6 +69,7 @@ impl Timetable {
             fold: Fold::First,
             start: None,
             end: None,
+            filters: Filters::new(),
         }
     }
 
@@ -115,10 +118,10 @@ impl Timetable {
 
     /// The instants after `after` and up to `through`, in order.
     #[must_use]
-    pub fn instants(&self, after: i64, through: i64) -> Instants<'_> {
+    pub fn instants(&self, after: i64, through: i64) -> Kept<'_> {
         let after = self.start.map_or(after, |start| after.max(start - 1));
         let through = self.end.map_or(through, |end| through.min(end - 1));
-        Instants::new(self, after, through)
+        Kept::new(self, &self.filters, after, through)
     }
 
     /// Clock changes after `after` and up to `through` at which fixed times fall out, and how many.

@@ -148,7 +148,7 @@ impl Iterator for Instants<'_> {
 }
 
 /// The local times named on a date, in local seconds since 1970.
-fn times(expression: &Expression, date: Date, hand_out: &mut dyn FnMut(i64)) {
+pub(crate) fn times(expression: &Expression, date: Date, hand_out: &mut dyn FnMut(i64)) {
     for hour in (0..24).filter(|hour| expression.hour.has(*hour)) {
         for minute in (0..60).filter(|minute| expression.minute.has(*minute)) {
             for second in (0..60).filter(|second| expression.second.has(*second)) {

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sichen_audit::ledger::{Decided, Fired, Ledger, Report, Segment, union};
-use sichen_audit::{Timetable, timetables};
+use sichen_audit::{Shelf, Timetable, timetables};
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, Occasion, Revision};
 use sichen_core::model::{Dump, Job};
@@ -33,6 +34,8 @@ const MAX_INSTANTS: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Records {
     jobs: BTreeMap<JobUid, JobRecords>,
+    /// Documents of calendars by name and version.
+    calendars: BTreeMap<(String, String), BTreeMap<u32, String>>,
     /// The latest time that anything in the history has.
     latest: Option<Timestamp>,
 }
@@ -109,6 +112,9 @@ impl Records {
         for (job, revision, document) in &dump.revisions {
             records.revision(*job, *revision, document);
         }
+        for (name, version, document) in &dump.calendars {
+            records.calendar(name, *version, document);
+        }
         for run in &dump.runs {
             records.row(&FinalRow::Run(run));
         }
@@ -184,6 +190,22 @@ impl Records {
         documents.insert(revision.0, document.to_owned());
     }
 
+    /// Takes the document of a version of a calendar.
+    pub fn calendar(&mut self, name: &JobName, version: u32, document: &str) {
+        let key = (name.namespace.to_string(), name.name.to_string());
+        let versions = self.calendars.entry(key).or_default();
+        versions.insert(version, document.to_owned());
+    }
+
+    /// The document of a calendar in a version; without one, nothing is guessed.
+    fn on_shelf(&self, namespace: &str, name: &str, version: Option<u64>) -> Option<Value> {
+        let versions = self
+            .calendars
+            .get(&(namespace.to_owned(), name.to_owned()))?;
+        let text = versions.get(&u32::try_from(version?).ok()?)?;
+        serde_json::from_str(text).ok()
+    }
+
     /// All jobs: identity, name if its row was given, whether it was deleted.
     pub fn jobs(&self) -> impl Iterator<Item = (JobUid, Option<&JobName>, bool)> {
         self.jobs.iter().map(|(uid, job)| {
@@ -228,7 +250,8 @@ impl Records {
     ) -> Option<Audited> {
         let job = self.jobs.get(&uid)?;
         let course = job.course.settled();
-        let ledger = job.ledger(uid, &course);
+        let shelf = |space: &str, name: &str, version| self.on_shelf(space, name, version);
+        let ledger = job.ledger(uid, &course, &shelf);
         let mark = course.open.map(|(_, mark, _)| mark);
         let first = course.closed.first().copied().or(course.open);
         let created = first.map(|(after, ..)| after);
@@ -262,7 +285,8 @@ impl Records {
     fn instants(&self, uid: JobUid, from: Timestamp, to: Timestamp) -> Option<Vec<Timestamp>> {
         let mut found = Vec::new();
         let job = self.jobs.get(&uid)?;
-        for segment in job.segments(uid, &job.course.settled()) {
+        let shelf = |space: &str, name: &str, version| self.on_shelf(space, name, version);
+        for segment in job.segments(uid, &job.course.settled(), &shelf) {
             let after = segment.after_us.max(from.as_microsecond());
             let through = segment.through_us.min(to.as_microsecond());
             if after >= through {
@@ -336,14 +360,14 @@ impl Course {
 }
 
 impl JobRecords {
-    fn segments(&self, uid: JobUid, course: &Course) -> Vec<Segment> {
+    fn segments(&self, uid: JobUid, course: &Course, shelf: Shelf<'_>) -> Vec<Segment> {
         let stretches = course.closed.iter().copied().chain(course.open);
         stretches
             .map(|(after, through, revision)| Segment {
                 after_us: after.as_microsecond(),
                 through_us: through.as_microsecond(),
                 revision,
-                timetables: self.timetables(uid, revision, course),
+                timetables: self.timetables(uid, revision, course, shelf),
             })
             .collect()
     }
@@ -353,13 +377,14 @@ impl JobRecords {
         uid: JobUid,
         revision: u32,
         course: &Course,
+        shelf: Shelf<'_>,
     ) -> Result<Vec<Timetable>, String> {
         let text = self
             .documents
             .get(&revision)
             .ok_or("its document is not in the history")?;
         let document = serde_json::from_str(text).map_err(|e| format!("its document: {e}"))?;
-        let mut found = timetables(&document, &uid.to_string())?;
+        let mut found = timetables(&document, &uid.to_string(), shelf)?;
         let followed = course.followed.iter().chain(&course.pending);
         let followed: Vec<i64> = followed.map(|at| at.as_second()).collect();
         if !followed.is_empty() {
@@ -368,15 +393,15 @@ impl JobRecords {
         Ok(found)
     }
 
-    fn ledger(&self, uid: JobUid, course: &Course) -> Ledger {
-        let segments = self.segments(uid, course);
+    fn ledger(&self, uid: JobUid, course: &Course, shelf: Shelf<'_>) -> Ledger {
+        let segments = self.segments(uid, course, shelf);
         let live = !course.paused && !course.deleted;
         let present = segments.last().filter(|_| live).map(|last| Segment {
             after_us: last.through_us,
             ..last.clone()
         });
         let known = self.documents.keys().filter_map(|revision| {
-            let timetables = self.timetables(uid, *revision, course).ok()?;
+            let timetables = self.timetables(uid, *revision, course, shelf).ok()?;
             Some((*revision, timetables))
         });
         Ledger {

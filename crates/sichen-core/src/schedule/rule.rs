@@ -303,8 +303,7 @@ impl Schedule {
                     if day % MAX_OFF_RUN == 0 {
                         // Nothing rolls further than this from the rule's own last date.
                         let near = date.checked_add(ROLL_REACH.days()).ok()?;
-                        let own = self.rule_prev(day_start(near, &self.zone)?)?;
-                        let own = self.zone.to_datetime(own).date();
+                        let own = self.named_date(near, false)?;
                         date = date.min(own.checked_add(ROLL_REACH.days()).ok()?);
                     }
                 }
@@ -352,8 +351,7 @@ impl Schedule {
                     if day % MAX_OFF_RUN == 0 {
                         // Nothing rolls further than this from the rule's own next date.
                         let near = date.checked_sub(ROLL_REACH.days()).ok()?;
-                        let own = self.rule_next(day_start(near, &self.zone)?)?;
-                        let own = self.zone.to_datetime(own).date();
+                        let own = self.named_date(near, true)?;
                         date = date.max(own.checked_sub(ROLL_REACH.days()).ok()?);
                     }
                 }
@@ -384,16 +382,25 @@ impl Schedule {
             return Vec::new();
         }
         let mut found = self.rule_on(date);
+        let Rule::Cron(cron) = &self.rule else {
+            return found;
+        };
         for other in days.rolled_onto(date) {
-            let moved = self.rule_on(other).into_iter().filter_map(|at| {
-                let time = self.nominal(at).time();
-                first_instant(date.to_datetime(time), &self.zone)
-            });
-            found.extend(moved);
+            let times = cron.times_on(other).into_iter();
+            found
+                .extend(times.filter_map(|time| first_instant(date.to_datetime(time), &self.zone)));
         }
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    /// The nearest date that the rule names, from `date` on or up to it.
+    fn named_date(&self, date: Date, forward: bool) -> Option<Date> {
+        match &self.rule {
+            Rule::Cron(cron) => cron.named_date(date, forward),
+            _ => None,
+        }
     }
 
     /// The rule's own instants on a local date.

@@ -15,16 +15,16 @@ const PER_WINDOW: u64 = 24;
 const SECOND_WINDOWS: u64 = 60;
 const PER_SECOND_WINDOW: u64 = 20;
 /// What spreads `H` here.
-const SEED_OF_H: u64 = 0x5eed_0f44;
+pub(crate) const SEED_OF_H: u64 = 0x5eed_0f44;
 /// Instants walked in each direction; beyond them the count alone is compared.
 const WALKED: usize = 120;
 const DAY: i64 = 86_400;
 
 /// SplitMix64: small, good enough, and the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,20 +32,20 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: i64) -> i64 {
+    pub(crate) fn below(&mut self, limit: i64) -> i64 {
         (self.next() % limit.unsigned_abs()) as i64
     }
 
-    fn between(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below(high - low + 1)
     }
 
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub(crate) fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len() as i64) as usize]
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     std::env::var("SICHEN_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
@@ -110,7 +110,7 @@ fn weekday_field(random: &mut Random) -> String {
 }
 
 /// An expression and the rules it is read by. By the second: six fields.
-fn expression(random: &mut Random, around: i64, seconds: bool) -> (String, Dialect) {
+pub(crate) fn expression(random: &mut Random, around: i64, seconds: bool) -> (String, Dialect) {
     let of_five = [
         Dialect::Crontab,
         Dialect::Crontab,
@@ -206,11 +206,11 @@ struct Case<'a> {
     fold: Fold,
 }
 
-fn instant(second: i64) -> Timestamp {
+pub(crate) fn instant(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("the windows lie in range")
 }
 
-fn slow_dialect(dialect: Dialect) -> slow::Dialect {
+pub(crate) fn slow_dialect(dialect: Dialect) -> slow::Dialect {
     match dialect {
         Dialect::Crontab => slow::Dialect::Crontab,
         Dialect::CrontabPlain => slow::Dialect::CrontabPlain,

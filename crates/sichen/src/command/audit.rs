@@ -231,7 +231,7 @@ fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
         Line::Event(event) => records.event(&event),
         Line::Job(job) => records.row(&FinalRow::Job(&job)),
         Line::Revision(job, revision, document) => records.revision(job, revision, &document),
-        Line::Calendar(..) => {}
+        Line::Calendar(name, version, document) => records.calendar(&name, version, &document),
         Line::Run(run) => records.row(&FinalRow::Run(&run)),
         Line::Decision(job, decision) => records.row(&FinalRow::Decision(job, &decision)),
         Line::Head(_) | Line::Shard(_) | Line::Session(_) | Line::Duty(_) => {}

@@ -146,7 +146,7 @@ impl Reader {
                 checker.state(&FinalRow::Job(&job));
             }
             Line::Revision(job, revision, document) => records.revision(job, revision, &document),
-            Line::Calendar(..) => {}
+            Line::Calendar(name, version, document) => records.calendar(&name, version, &document),
             Line::Run(run) => checker.state(&FinalRow::Run(&run)),
             Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
             Line::Session(session) => checker.state(&FinalRow::Session(&session)),

@@ -16,9 +16,9 @@ mod parse;
 mod pattern;
 mod search;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -261,6 +261,38 @@ impl Cron {
         }
     }
 
+    /// The wall-clock times that the expression names on a date, whatever clock changes make of them.
+    pub(crate) fn times_on(&self, date: Date) -> Vec<Time> {
+        let Body::Fields { pattern, .. } = &self.body else {
+            return Vec::new();
+        };
+        let Some(start) = civil_start(date) else {
+            return Vec::new();
+        };
+        let (mut times, mut from) = (Vec::new(), start);
+        while let Some(at) = pattern.next(from).filter(|at| *at < start + DAY) {
+            let past = SignedDuration::from_secs(at - start);
+            times.extend(Time::midnight().checked_add(past));
+            from = at + 1;
+        }
+        times
+    }
+
+    /// The first date from `date` on that the expression names, or the last up to it.
+    pub(crate) fn named_date(&self, date: Date, forward: bool) -> Option<Date> {
+        let Body::Fields { pattern, .. } = &self.body else {
+            return None;
+        };
+        let start = civil_start(date)?;
+        let found = if forward {
+            pattern.next(start)
+        } else {
+            pattern.prev(start + DAY - 1)
+        };
+        let days = (found? - start).div_euclid(DAY);
+        date.checked_add(days.days()).ok()
+    }
+
     /// The period of `@every`.
     pub fn every(&self) -> Option<SignedDuration> {
         match self.body {
@@ -354,4 +386,13 @@ impl Cron {
             Body::Every(_) => None,
         }
     }
+}
+
+/// Seconds of a day on a wall clock that is never changed.
+const DAY: i64 = 86_400;
+
+/// The midnight at which a date begins, in seconds of a wall clock that is never changed.
+fn civil_start(date: Date) -> Option<i64> {
+    let start = date.to_zoned_datetime(TimeZone::UTC).ok()?;
+    Some(start.timestamp().as_second())
 }
