@@ -141,6 +141,8 @@ words! {
         ShardStopped = "shard_stopped",
         /// A closed shard waits again.
         ShardReopened = "shard_reopened",
+        /// A failed shard was struck off the dead letters; data: by, reason.
+        ShardDiscarded = "shard_discarded",
         /// A report with an old token, or under a dead session, was refused; changes nothing.
         ReportRefused = "report_refused",
         /// A worker registered; data: worker, incarnation.

@@ -385,6 +385,8 @@ pub struct Shard {
     pub started_at: Option<Timestamp>,
     /// When it was closed.
     pub ended_at: Option<Timestamp>,
+    /// When it was struck off the dead letters, if it was; only while `failed`.
+    pub discarded_at: Option<Timestamp>,
 }
 
 /// Who a worker is.

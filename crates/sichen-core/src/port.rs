@@ -218,13 +218,23 @@ pub trait Store: Send + Sync + 'static {
         cause: StopCause,
     ) -> Answer<'_, RequestVerdict>;
     /// Reopens the failed and cancelled shards of a `failed` or `partial` run: new budget, same
-    /// run, same checkpoints; round + 1. `only`: these shards alone.
+    /// run, same checkpoints; round + 1. `only`: these shards alone, discarded ones too.
     fn reopen_run(
         &self,
         op: Op,
         run: RunId,
         only: Option<Vec<ShardKey>>,
         ready_at: Timestamp,
+    ) -> Answer<'_, RequestVerdict>;
+    /// Strikes failed shards of a `failed` or `partial` run off the dead letters: their outcome and
+    /// the run's stay, and [`Store::reopen_run`] leaves them out unless it names them. `only`: these
+    /// shards alone.
+    fn discard_shards(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
     ) -> Answer<'_, RequestVerdict>;
     /// Open runs of these partitions that are past their deadline and not being stopped, at most
     /// `limit`, and the deadline that passes next.

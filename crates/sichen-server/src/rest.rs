@@ -165,6 +165,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::attempts))
         .routes(routes!(output::output))
         .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::discard))
         .routes(routes!(history::events))
         .routes(routes!(history::export))
         .routes(routes!(cluster::workers))

@@ -26,10 +26,12 @@ use std::task::{Context, Poll, Waker};
 use jiff::{SignedDuration, Timestamp};
 use sichen_check::Acknowledged;
 use sichen_core::document::{Calendars, Document, Request, new_run};
-use sichen_core::ids::{JobUid, Occasion, OpId, RunId};
+use sichen_core::ids::{JobUid, Occasion, OpId, RunId, ShardKey};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::name::JobName;
-use sichen_core::port::{ApplyJob, CreateVerdict, Op, Page, RequestVerdict, RunFilter, Store};
+use sichen_core::port::{
+    ApplyJob, CreateVerdict, Discard, Op, Page, RequestVerdict, RunFilter, Store,
+};
 use sichen_engine::context::IdSource;
 use sichen_proto::v1::server_message::Message as Down;
 use sichen_proto::v1::worker_message::Message as Up;
@@ -611,6 +613,18 @@ impl Sim {
         };
         let op = self.op("user sim");
         let asked = Acknowledged::Op(op.id);
+        if self.rng.below(3) == 0 {
+            let only = Some(vec![ShardKey::new(id, 0)]);
+            let why = Discard {
+                by: "sim".to_owned(),
+                reason: "not needed".to_owned(),
+            };
+            let verdict = self.at_once(self.store.discard_shards(op, id, only, why));
+            if matches!(verdict, Ok(RequestVerdict::Done(_))) {
+                self.acks.push(asked);
+            }
+            return;
+        }
         let verdict = self.at_once(self.store.reopen_run(op, id, None, instant(self.now)));
         if matches!(verdict, Ok(RequestVerdict::Done(_))) {
             self.acks.push(asked);

@@ -23,9 +23,10 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
-    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
-    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
+    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
+    Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -235,6 +236,7 @@ impl Store for Link {
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;
+        discard_shards(run: RunId, only: Option<Vec<ShardKey>>, why: Discard) -> RequestVerdict;
         settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;

@@ -13,6 +13,7 @@
 mod calendars;
 mod chains;
 mod clock;
+mod discards;
 mod duties;
 mod history;
 mod jobs;
@@ -34,9 +35,10 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
-    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
-    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
+    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
+    Store,
 };
 use sichen_core::timekeeping::{Kept, Told};
 
@@ -275,6 +277,17 @@ impl Store for MemoryStore {
     ) -> Answer<'_, RequestVerdict> {
         self.write(op, move |tx| {
             runs::reopen(tx, run, only.as_deref(), ready_at)
+        })
+    }
+    fn discard_shards(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            discards::discard(tx, run, only.as_deref(), &why)
         })
     }
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {

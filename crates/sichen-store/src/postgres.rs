@@ -25,6 +25,7 @@ mod chains;
 mod check;
 mod clock;
 mod connect;
+mod discards;
 mod duties;
 mod engine;
 mod fault;
@@ -58,9 +59,10 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
-    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
-    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
+    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
+    Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -461,6 +463,19 @@ impl Store for PostgresStore {
             tx.lock_runs(&[run]).await?;
             tx.tell_time().await?;
             runs::reopen(tx, run, only, ready_at).await
+        })
+    }
+    fn discard_shards(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
+    ) -> Answer<'_, RequestVerdict> {
+        write!(self, Some(op), [only, why], |tx| {
+            tx.lock_runs(&[run]).await?;
+            tx.tell_time().await?;
+            discards::discard(tx, run, only, &why).await
         })
     }
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {

@@ -30,6 +30,7 @@ mod calendars;
 mod chains;
 mod clock;
 mod directory;
+mod discards;
 mod duties;
 mod engine;
 mod history;
@@ -59,9 +60,10 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Error, EventFilter, Fence, Finish, FinishVerdict, Grant,
-    GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict, Register,
-    RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Store,
+    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
+    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
+    Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -314,6 +316,15 @@ impl Store for SqliteStore {
         ready_at: Timestamp,
     ) -> Answer<'_, RequestVerdict> {
         self.write(op, move |tx| runs::reopen(tx, run, only, ready_at))
+    }
+    fn discard_shards(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| discards::discard(tx, run, only, &why))
     }
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {
         self.read(move |r| runs::list_late(r, &partitions, limit))

@@ -208,6 +208,11 @@ impl Checker {
             differs = differs
                 .or(compare("checkpoint", fold.seq, shard.checkpoint.seq))
                 .or(compare(
+                    "whether it is discarded",
+                    fold.discarded,
+                    shard.discarded_at.is_some(),
+                ))
+                .or(compare(
                     "holder",
                     fold.session.map_or(0, |s| s.0),
                     shard.session.map_or(0, |s| s.0),

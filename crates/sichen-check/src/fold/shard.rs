@@ -28,6 +28,8 @@ pub(crate) struct Shard {
     pub attempt_unknown: bool,
     pub session: Option<SessionId>,
     pub seq: u64,
+    /// Struck off the dead letters.
+    pub discarded: bool,
     /// By number; the first is attempt `attempt + 1 − len`.
     pub attempts: Vec<Attempt>,
 }
@@ -68,6 +70,7 @@ impl Shard {
             attempt_unknown: e.attempt.is_none(),
             seq: data.seq.unwrap_or(0),
             session: data.session.map(SessionId),
+            discarded: e.kind == Kind::ShardDiscarded,
             ..Self::default()
         };
         let ended = (e.kind == Kind::AttemptEnded).then_some("?");
@@ -117,6 +120,8 @@ impl Shard {
                 });
             }
             Kind::CheckpointSaved => self.seq = data.seq.unwrap_or(self.seq),
+            Kind::ShardDiscarded => self.discarded = true,
+            Kind::ShardReopened => self.discarded = false,
             Kind::AttemptEnded => {
                 if let Some(open) = self.attempts.last_mut() {
                     let end = data.end.as_deref().unwrap_or("");

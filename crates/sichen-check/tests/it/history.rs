@@ -395,6 +395,7 @@ impl Model {
                 failure: None,
                 started_at: None,
                 ended_at: None,
+                discarded_at: None,
             };
             self.shards.insert(key, shard);
             self.waiting.push(key);

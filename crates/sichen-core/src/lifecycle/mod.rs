@@ -398,12 +398,32 @@ const MOVES: &[Move] = &[
     ),
     mv(
         "shard",
+        "failed",
+        "shard_discarded",
+        "failed",
+        "struck off the dead letters; its outcome stays",
+    ),
+    mv(
+        "shard",
         "cancelled",
         "shard_reopened",
         "scheduled",
         "explicit retry of a stopped run",
     ),
 ];
+
+/// Whether an explicit retry reopens a closed shard. One that was discarded comes back only if it is
+/// named.
+#[must_use]
+pub fn may_reopen(state: ShardState, discarded: bool, named: bool) -> bool {
+    matches!(state, ShardState::Failed | ShardState::Cancelled) && (named || !discarded)
+}
+
+/// Whether a shard is a dead letter that can be discarded.
+#[must_use]
+pub fn may_discard(state: ShardState, discarded: bool) -> bool {
+    state == ShardState::Failed && !discarded
+}
 
 /// Whether (`from`, `kind`, `to`) is a legal move of `entity`.
 #[must_use]

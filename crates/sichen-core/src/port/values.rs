@@ -452,7 +452,16 @@ pub enum ReapVerdict {
     OldTerm,
 }
 
-/// What became of a request to stop or reopen a run.
+/// Why a dead letter is discarded, for whoever asks later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discard {
+    /// Who says so; not proved.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What became of a request to stop or reopen a run, or to discard of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestVerdict {
     /// Done. If that closed the run: the outcome.

@@ -43,6 +43,7 @@ fn shard(attempt: Option<i64>, stall: Option<i64>) -> Shard {
         failure: None,
         started_at: Some(at(0)),
         ended_at: None,
+        discarded_at: None,
     }
 }
 

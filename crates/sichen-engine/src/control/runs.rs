@@ -3,13 +3,19 @@
 //! # Not here
 //! Starting them ([`super::start`]).
 
+use sichen_core::document::Problem;
 use sichen_core::ids::{JobUid, RunId, ShardKey};
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::Job;
-use sichen_core::port::RequestVerdict;
+use sichen_core::port::{Discard, RequestVerdict};
 
 use super::start::{Which, occasion};
 use super::{Control, Error};
+
+/// The longest reason for which a dead letter is discarded, in bytes.
+const MAX_REASON_BYTES: usize = 1_024;
+/// The longest name of who discards a dead letter, in bytes.
+const MAX_BY_BYTES: usize = 128;
 
 impl Control {
     /// The run of an occasion.
@@ -56,6 +62,42 @@ impl Control {
         answer(run, verdict, why_not_retried).map(|_| ())
     }
 
+    /// Strikes the failed shards of a closed run, or only some of them, off the dead letters.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Invalid`] if the reason is missing or too long;
+    /// [`Error::Refused`] if the run is open or nothing of it is a dead letter; the store's.
+    pub async fn discard(
+        &self,
+        actor: &str,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
+    ) -> Result<(), Error> {
+        for (path, text, least, longest) in [
+            ("reason", &why.reason, 1, MAX_REASON_BYTES),
+            ("by", &why.by, 0, MAX_BY_BYTES),
+        ] {
+            if text.trim().len() < least || text.len() > longest {
+                let length = text.len();
+                let message =
+                    format!("SC5019: has {length} bytes; {least} to {longest} are allowed");
+                let path = path.to_owned();
+                return Err(Error::Invalid(vec![Problem { path, message }]));
+            }
+        }
+        let op = self.context.op(actor);
+        let store = &self.context.store;
+        let verdict = store.discard_shards(op, run, only, why).await?;
+        let answered = answer(run, verdict, |state| match state {
+            RunState::Failed | RunState::Partial => {
+                "has no dead letter (of those asked for)".to_owned()
+            }
+            _ => format!("is {state}; only failed and partial runs have dead letters"),
+        });
+        answered.map(|_| ())
+    }
+
     /// The job of a uid, deleted or not.
     ///
     /// # Errors
@@ -77,7 +119,9 @@ fn why_not_retried(state: RunState) -> String {
         }
         RunState::Succeeded => "has succeeded; for the same work again start a run with a key",
         RunState::Cancelled => "was cancelled, and that is final; start a new run with a key",
-        RunState::Failed | RunState::Partial => "has no failed shard (of those asked for)",
+        RunState::Failed | RunState::Partial => {
+            "has no failed shard (of those asked for; what was discarded must be named)"
+        }
     };
     why.to_owned()
 }

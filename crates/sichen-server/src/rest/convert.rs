@@ -205,6 +205,7 @@ pub(super) fn shard(shard: &model::Shard) -> wire::Shard {
         }),
         started_at: shard.started_at.map(|t| t.to_string()),
         ended_at: shard.ended_at.map(|t| t.to_string()),
+        discarded_at: shard.discarded_at.map(|t| t.to_string()),
     }
 }
 

@@ -4,6 +4,8 @@
 //! - Runs are found on the index by state, shards by their run; what one request looks at has a
 //!   limit, however few of it pass. A page cut short by that has a `next`.
 //!
+//! - One that was discarded is not in the list; its shard and its run stay as they are.
+//!
 //! # Not here
 //! Their retry (`runs::retry`): they are no rows of their own, and leave this list when their run is
 //! reopened.
@@ -11,17 +13,18 @@
 use std::collections::VecDeque;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use serde::Deserialize;
 use sichen_core::ids::{JobUid, RunId};
 use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::Run;
-use sichen_core::port::{self, MAX_PAGE, Page, RunFilter, Store};
+use sichen_core::port::{self, Discard, MAX_PAGE, Page, RunFilter, Store};
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Failed};
-use super::request::{self, Paging, Params};
-use super::{Api, convert, wire};
+use super::request::{self, Paging, Params, Segments};
+use super::{ACTOR, Api, convert, runs, wire};
 
 /// Runs that one request for dead letters looks at; the page ends there, and the next goes on.
 const MAX_RUNS_LOOKED_AT: usize = 1_000;
@@ -97,6 +100,35 @@ pub(super) async fn list(
         items: found.items,
         next: next.map(Place::text),
     }))
+}
+
+/// Strikes the dead letters of a run, or only some of them, off the list. Nothing else changes; a
+/// retry that names them brings them back.
+#[utoipa::path(
+    post,
+    path = "/runs/{id}/discard",
+    tag = "runs",
+    params(("id" = String, Path, description = "Number, key, or trace id")),
+    request_body = wire::DiscardRun,
+    responses(
+        (status = 200, body = wire::Run),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn discard(
+    State(api): State<Api>,
+    Segments(id): Segments<String>,
+    body: Bytes,
+) -> Answer<wire::Run> {
+    let body: wire::DiscardRun = request::json(&body)?;
+    let id = request::run_id(&api, &id).await?;
+    let only = request::shards(id, body.shards)?;
+    let why = Discard {
+        by: body.by,
+        reason: body.reason,
+    };
+    api.0.control.discard(ACTOR, id, only, why).await?;
+    Ok(Json(runs::run(&api, id).await?))
 }
 
 /// A place in the list: after a shard of a run.
@@ -233,6 +265,9 @@ impl Found {
                     continue;
                 }
                 unseen = unseen.map(|count| count.saturating_sub(1));
+                if shard.discarded_at.is_some() {
+                    continue;
+                }
                 if !self.wants(shard.failure.as_ref().map_or("", |f| f.code.as_str())) {
                     continue;
                 }

@@ -9,9 +9,9 @@ use axum::http::request::Parts;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sichen_core::ids::{Occasion, RunId};
+use sichen_core::ids::{Occasion, RunId, ShardKey};
 use sichen_core::name::JobName;
-use sichen_core::port::{MAX_PAGE, Page};
+use sichen_core::port::{MAX_BATCH, MAX_PAGE, Page};
 use sichen_core::trace::TraceId;
 use utoipa::IntoParams;
 
@@ -124,6 +124,21 @@ pub(super) fn job_name((namespace, name): (String, String)) -> Result<JobName, F
 pub(super) fn shown_job(text: &str) -> Result<JobName, Failed> {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     job_name((namespace.to_owned(), name.to_owned()))
+}
+
+/// The shards of a run that a request names, if it does.
+pub(super) fn shards(run: RunId, named: Option<Vec<i32>>) -> Result<Option<Vec<ShardKey>>, Failed> {
+    let Some(numbers) = named else {
+        return Ok(None);
+    };
+    if numbers.is_empty() || numbers.len() > MAX_BATCH {
+        return Err(Failed::bad(format!(
+            "SC5021: shards: {} given; give 1 to {MAX_BATCH}, or leave it out for all",
+            numbers.len()
+        )));
+    }
+    let keys = numbers.iter().map(|no| ShardKey::new(run, *no));
+    Ok(Some(keys.collect()))
 }
 
 /// An instant with its offset.

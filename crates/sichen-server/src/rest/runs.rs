@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sichen_core::ids::{RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
-use sichen_core::port::{EventFilter, MAX_BATCH, RunFilter};
+use sichen_core::port::{EventFilter, RunFilter};
 use utoipa::IntoParams;
 
 use super::answer::{Answer, Failed};
@@ -237,16 +237,7 @@ pub(super) async fn retry(
 ) -> Answer<wire::Run> {
     let body: wire::RetryRun = request::json(&body)?;
     let id = request::run_id(&api, &id).await?;
-    let only = match body.shards {
-        Some(numbers) if numbers.is_empty() || numbers.len() > MAX_BATCH => {
-            return Err(Failed::bad(format!(
-                "SC5021: shards: {} given; give 1 to {MAX_BATCH}, or leave it out for all",
-                numbers.len()
-            )));
-        }
-        Some(numbers) => Some(numbers.iter().map(|no| ShardKey::new(id, *no)).collect()),
-        None => None,
-    };
+    let only = request::shards(id, body.shards)?;
     api.0.control.retry(ACTOR, id, only).await?;
     api.0.engine.wake.dispatch();
     Ok(Json(run(&api, id).await?))

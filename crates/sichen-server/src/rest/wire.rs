@@ -27,7 +27,7 @@ pub use calendars::{
     DeletedCalendar, LeftJob, MovedJob,
 };
 pub use clock::Clock;
-pub use dead_letters::{DeadLetter, DeadLetterPage};
+pub use dead_letters::{DeadLetter, DeadLetterPage, DiscardRun};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -528,6 +528,9 @@ pub struct Shard {
     /// When it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
+    /// When it was struck off the dead letters, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded_at: Option<String>,
 }
 
 /// What a shard has to do.

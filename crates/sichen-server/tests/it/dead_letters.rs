@@ -133,3 +133,39 @@ async fn a_retried_run_leaves_the_list_and_a_second_retry_is_refused() {
     );
     node.stop().await;
 }
+
+#[tokio::test]
+async fn a_discarded_letter_leaves_the_list_and_changes_no_outcome() {
+    let node = Node::start().await;
+    let _: Applied = json(node.post("/api/v1/jobs:apply", JOBS).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    let before = ended(&node, "odd", "1", "partial").await;
+    worker.drain(&node).await;
+    let path = format!("/api/v1/runs/{}/discard", before.id);
+    for (body, code) in [
+        ("{}", "SC5019"),
+        (r#"{"reason": " "}"#, "SC5019"),
+        (r#"{"reason": "x", "shards": []}"#, "SC5021"),
+        (r#"{"reason": "x", "why": 1}"#, "SC5020"),
+    ] {
+        let refused = node.post(&path, body).await;
+        let refused = problem(refused, 400).await;
+        let said = format!("{}{:?}", refused.code, refused.problems);
+        assert!(said.contains(code), "{body}: {said}");
+    }
+    let one = r#"{"reason": "paid by hand", "by": "kim", "shards": [3]}"#;
+    let run: Run = json(node.post(&path, one).await).await;
+    assert_eq!((&run.state, run.shards), (&before.state, before.shards));
+    assert_eq!(listed(&node, "", 100).await, [(before.id, 1)]);
+    let refused = problem(node.post(&path, one).await, 409).await;
+    assert_eq!(refused.code, "SC5012");
+    let _: Run = json(node.post(&path, r#"{"reason": "all"}"#).await).await;
+    assert!(listed(&node, "", 100).await.is_empty());
+    let retry = format!("/api/v1/runs/{}/retry", before.id);
+    assert_eq!(
+        problem(node.post(&retry, "").await, 409).await.code,
+        "SC5012"
+    );
+    let _: Run = json(node.post(&retry, r#"{"shards": [3]}"#).await).await;
+    node.stop().await;
+}

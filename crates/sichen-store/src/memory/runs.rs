@@ -7,7 +7,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
     Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settle, stopped_by, turn,
 };
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
 use sichen_core::model::{
     Checkpoint, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, parked, partition_of,
 };
@@ -177,6 +177,7 @@ pub(super) fn insert_shards(
             failure: None,
             started_at: None,
             ended_at: None,
+            discarded_at: None,
         };
         tx.state.shards.insert(
             key,
@@ -460,8 +461,9 @@ pub(super) fn reopen(
     let keys: Vec<ShardKey> = tx
         .state
         .shards_of(id)
-        .filter(|row| matches!(row.shard.state, ShardState::Failed | ShardState::Cancelled))
-        .map(|row| row.shard.key)
+        .map(|row| &row.shard)
+        .filter(|shard| may_reopen(shard.state, shard.discarded_at.is_some(), only.is_some()))
+        .map(|shard| shard.key)
         .filter(|key| only.is_none_or(|only| only.contains(key)))
         .collect();
     if keys.is_empty() {
@@ -497,6 +499,7 @@ pub(super) fn reopen(
         shard.used = 0;
         shard.ready_at = ready_at;
         shard.ended_at = None;
+        shard.discarded_at = None;
         shard.digest = String::new();
         shard.ver += 1;
         let (ver, token) = (shard.ver, shard.token);

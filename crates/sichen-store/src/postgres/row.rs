@@ -327,6 +327,7 @@ impl<'a> Row<'a> {
             failure,
             started_at: self.opt_at(23)?,
             ended_at: self.opt_at(24)?,
+            discarded_at: self.opt_at(30)?,
         };
         let last_end = self.maybe(25, |r, i| r.parsed(i, "attempt end", AttemptEnd::parse))?;
         Ok(ShardRow { shard, last_end })

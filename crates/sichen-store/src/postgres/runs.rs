@@ -6,7 +6,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
 use sichen_core::model::{
     Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, parked, partition_of,
 };
@@ -273,6 +273,7 @@ fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardR
         failure: None,
         started_at: None,
         ended_at: None,
+        discarded_at: None,
     };
     let last_end = None;
     ShardRow { shard, last_end }
@@ -479,14 +480,16 @@ pub(super) async fn stop(
 }
 
 /// The parts of a closed or waiting shard's row that reopening and stopping look at.
-struct Head {
-    key: ShardKey,
-    state: ShardState,
-    ver: u32,
+pub(super) struct Head {
+    pub key: ShardKey,
+    pub state: ShardState,
+    pub ver: u32,
     token: u64,
+    /// Struck off the dead letters; asked of failed ones alone.
+    pub discarded: bool,
 }
 
-async fn heads(
+pub(super) async fn heads(
     tx: &Tx,
     statement: &'static str,
     run: RunId,
@@ -498,6 +501,7 @@ async fn heads(
             state: row.shard_state(1)?,
             ver: row.u32(2)?,
             token: row.u64(3)?,
+            discarded: statement == sql::LIST_FAILED_SHARDS && row.opt_at(4)?.is_some(),
         })
     })
     .await
@@ -506,10 +510,20 @@ async fn heads(
 fn shard_event(tx: &mut Tx, head: &Head, kind: Kind, to: ShardState, cause: &str) -> Result<()> {
     let happened = Happened {
         cause,
-        token: Some(Token(head.token)),
         ..Happened::new(kind, head.state.word(), to.word())
     };
-    tx.event(&Entity::Shard(head.key), head.ver + 1, &happened)
+    head.event(tx, happened)
+}
+
+impl Head {
+    /// Writes what happened to the shard; its row's version is the next one.
+    pub fn event(&self, tx: &mut Tx, happened: Happened<'_>) -> Result<()> {
+        let happened = Happened {
+            token: Some(Token(self.token)),
+            ..happened
+        };
+        tx.event(&Entity::Shard(self.key), self.ver + 1, &happened)
+    }
 }
 
 /// Cancels the shards of a run that wait for a grant.
@@ -563,7 +577,10 @@ pub(super) async fn reopen(
     }
     let only = only.map(|keys| keys.into_iter().collect::<std::collections::BTreeSet<_>>());
     let mut closed = heads(tx, sql::LIST_FAILED_SHARDS, id, [int(id.0)]).await?;
-    closed.retain(|head| only.as_ref().is_none_or(|only| only.contains(&head.key)));
+    closed.retain(|head| {
+        let named = only.as_ref().map(|only| only.contains(&head.key));
+        named != Some(false) && may_reopen(head.state, head.discarded, named.is_some())
+    });
     if closed.is_empty() {
         return Ok(RequestVerdict::NotNow(from));
     }

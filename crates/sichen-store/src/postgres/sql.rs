@@ -32,6 +32,7 @@ statements! {
     DELETE_OP = "delete_op",
     DELETE_RUN = "delete_run",
     DELETE_SHARDS = "delete_shards",
+    DISCARD_SHARD = "discard_shard",
     DRAIN_SESSION = "drain_session",
     DUMP_DECISIONS = "dump_decisions",
     DUMP_EVENTS = "dump_events",
@@ -201,5 +202,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         9,
         "chains",
         include_str!("../../sql/postgres/migrations/0009_chains.sql"),
+    ),
+    (
+        10,
+        "discarded",
+        include_str!("../../sql/postgres/migrations/0010_discarded.sql"),
     ),
 ];

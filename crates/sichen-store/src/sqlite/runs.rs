@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
 use sichen_core::model::{DutyKey, Run, parked, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
@@ -360,20 +360,23 @@ pub(super) fn stop(
 }
 
 /// The parts of a closed or waiting shard's row that reopening and stopping look at.
-struct Head {
-    key: ShardKey,
-    state: ShardState,
-    ver: u32,
+pub(super) struct Head {
+    pub key: ShardKey,
+    pub state: ShardState,
+    pub ver: u32,
     token: u64,
+    /// Struck off the dead letters; asked of failed ones alone.
+    pub discarded: bool,
 }
 
-fn heads(tx: &Tx<'_>, statement: &str, run: RunId) -> Result<Vec<Head>> {
+pub(super) fn heads(tx: &Tx<'_>, statement: &str, run: RunId) -> Result<Vec<Head>> {
     tx.all(statement, [int(run.0)], |row| {
         Ok(Head {
             key: ShardKey::new(run, row.i32(0)?),
             state: row.shard_state(1)?,
             ver: row.u32(2)?,
             token: row.u64(3)?,
+            discarded: statement == sql::LIST_FAILED_SHARDS && row.opt_at(4)?.is_some(),
         })
     })
 }
@@ -387,10 +390,20 @@ fn shard_event(
 ) -> Result<()> {
     let happened = Happened {
         cause,
-        token: Some(sichen_core::ids::Token(head.token)),
         ..Happened::new(kind, head.state.word(), to.word())
     };
-    tx.event(&Entity::Shard(head.key), head.ver + 1, &happened)
+    head.event(tx, happened)
+}
+
+impl Head {
+    /// Writes what happened to the shard; its row's version is the next one.
+    pub fn event(&self, tx: &mut Tx<'_>, happened: Happened<'_>) -> Result<()> {
+        let happened = Happened {
+            token: Some(sichen_core::ids::Token(self.token)),
+            ..happened
+        };
+        tx.event(&Entity::Shard(self.key), self.ver + 1, &happened)
+    }
 }
 
 /// Cancels the shards of a run that wait for a grant.
@@ -437,7 +450,10 @@ pub(super) fn reopen(
     }
     let only = only.map(|keys| keys.into_iter().collect::<std::collections::BTreeSet<_>>());
     let mut closed = heads(tx, sql::LIST_FAILED_SHARDS, id)?;
-    closed.retain(|head| only.as_ref().is_none_or(|only| only.contains(&head.key)));
+    closed.retain(|head| {
+        let named = only.as_ref().map(|only| only.contains(&head.key));
+        named != Some(false) && may_reopen(head.state, head.discarded, named.is_some())
+    });
     if closed.is_empty() {
         return Ok(RequestVerdict::NotNow(from));
     }

@@ -31,6 +31,7 @@ statements! {
     DELETE_OP = "delete_op",
     DELETE_RUN = "delete_run",
     DELETE_SHARDS = "delete_shards",
+    DISCARD_SHARD = "discard_shard",
     DRAIN_SESSION = "drain_session",
     DUMP_DECISIONS = "dump_decisions",
     DUMP_EVENTS = "dump_events",
@@ -177,5 +178,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         9,
         "chains",
         include_str!("../../sql/sqlite/migrations/0009_chains.sql"),
+    ),
+    (
+        10,
+        "discarded",
+        include_str!("../../sql/sqlite/migrations/0010_discarded.sql"),
     ),
 ];

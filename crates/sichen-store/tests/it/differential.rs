@@ -18,7 +18,7 @@ use sichen_core::model::{
 };
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, ApplyJob, Counted, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
+    Advance, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
     Register, RunFilter, SaveCheckpoint, Store,
 };
 use sichen_core::schedule::follow::{Follow, Wait};
@@ -590,14 +590,28 @@ impl Pair {
     fn stop_or_reopen(&mut self, dump: &Dump) {
         let id = self.any_run(dump);
         let op = self.op();
-        if self.dice.once_in(2) {
-            let closed = dump
-                .runs
-                .iter()
-                .filter(|r| r.state.is_closed())
-                .map(|r| r.id)
-                .collect::<Vec<_>>();
-            let id = self.dice.pick(&closed).copied().unwrap_or(id);
+        let failed = dump.runs.iter();
+        let failed = failed.filter(|r| matches!(r.state, RunState::Failed | RunState::Partial));
+        let failed: Vec<RunId> = failed.map(|r| r.id).collect();
+        let turn = self.dice.roll(6);
+        if turn < 2 {
+            let letters = dump.shards.iter();
+            let letters =
+                letters.filter(|s| s.state == ShardState::Failed && failed.contains(&s.key.run));
+            let letters: Vec<ShardKey> = letters.map(|s| s.key).collect();
+            let key = self.dice.pick(&letters).copied();
+            let key = key.unwrap_or(ShardKey::new(id, 0));
+            let only = (!self.dice.once_in(4)).then(|| vec![key]);
+            let why = Discard {
+                by: "\"me\"".to_owned(),
+                reason: "no use".to_owned(),
+            };
+            both!(self, discard_shards(op, key.run, only, why)).expect("answered");
+        } else if turn < 5 {
+            let closed = dump.runs.iter().filter(|r| r.state.is_closed());
+            let closed: Vec<RunId> = closed.map(|r| r.id).collect();
+            let from = if self.dice.once_in(2) { closed } else { failed };
+            let id = self.dice.pick(&from).copied().unwrap_or(id);
             let only = self.dice.once_in(3).then(|| vec![ShardKey::new(id, 0)]);
             let ready_at = self.now();
             both!(self, reopen_run(op, id, only, ready_at)).expect("answered");

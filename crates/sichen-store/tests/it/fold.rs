@@ -74,6 +74,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::NodeRegistered => &["address"],
         Kind::DutyAcquired => &["node", "term"],
         Kind::DutyReleased => &["term"],
+        Kind::ShardDiscarded => &["by", "reason"],
         Kind::CalendarApplied => &["version"],
         Kind::CalendarDeleted
         | Kind::JobPaused
@@ -91,7 +92,9 @@ fn keys(e: &Event) -> &'static [&'static str] {
 fn carries(e: &Event) -> (bool, bool) {
     match e.kind {
         Kind::AttemptGranted | Kind::CheckpointSaved | Kind::AttemptEnded => (true, true),
-        Kind::ShardStopped | Kind::ShardReopened | Kind::ReportRefused => (false, true),
+        Kind::ShardStopped | Kind::ShardReopened | Kind::ShardDiscarded | Kind::ReportRefused => {
+            (false, true)
+        }
         _ => (false, false),
     }
 }
@@ -232,6 +235,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::RunReleased
         | Kind::ShardStopped
         | Kind::ShardReopened
+        | Kind::ShardDiscarded
         | Kind::ReportRefused
         | Kind::SessionRegistered
         | Kind::SessionEnded

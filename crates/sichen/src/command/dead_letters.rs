@@ -1,13 +1,14 @@
-//! `sichen dead-letters`: the shards that failed for good, and their retry in bulk.
+//! `sichen dead-letters`: the shards that failed for good; retried or discarded, in bulk or one by one.
 //!
 //! # Invariants
 //! - Each run is retried once and by itself: one that is refused stops no other, and each has its
 //!   verdict.
 //! - A dry run shows the very plan that would be carried out.
 //!
+//! - A discard changes no outcome: the history says what happened, and now also why nothing follows.
+//!
 //! # Not here
-//! The retry of one run (`sichen retry`). Nothing discards a dead letter: the history says what
-//! happened.
+//! The retry of one run (`sichen retry`).
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use sichen_core::name::JobName;
 use sichen_core::port::MAX_BATCH;
-use sichen_server::rest::wire::{DeadLetter, DeadLetterPage, RetryRun, Run};
+use sichen_server::rest::wire::{DeadLetter, DeadLetterPage, DiscardRun, RetryRun, Run};
 
 use super::runs::PageArgs;
 use super::shards;
@@ -35,12 +36,12 @@ const MAX_CODES: usize = 5;
 
 /// List dead letters: the failed shards of failed and partial runs, newest run first.
 ///
-/// A job of the name `retry` is written `default/retry`.
+/// A job of the name `retry` or `discard` is written `default/retry`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DeadLetters {
     #[command(subcommand)]
-    retry: Option<Act>,
+    act: Option<Act>,
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
@@ -54,6 +55,7 @@ pub struct DeadLetters {
 #[derive(Debug, Subcommand)]
 enum Act {
     Retry(Retry),
+    Discard(Discard),
 }
 
 /// Retry the runs of dead letters, each once: same run, same checkpoints, new attempts.
@@ -66,6 +68,42 @@ struct Retry {
     #[command(flatten)]
     which: Which,
     /// At most this many runs, the newest, 1 to 1,000.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Show what it would do now, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Strike dead letters off the list: nothing else changes, and a later retry leaves them out unless
+/// it names them (`sichen retry RUN --shard N`).
+///
+/// Who, when and why is an event in the history (`sichen trace`). Exit code 0: all of the plan was
+/// discarded; else that of the first run of which it was not.
+#[derive(Debug, Args)]
+struct Discard {
+    #[command(flatten)]
+    which: Which,
+    /// Why; it is in the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Who says so [default: the user's name here].
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Of this run alone, by number, key or trace id.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["job", "code"])]
+    run: Option<String>,
+    /// Only this shard of the run; may be given several times.
+    #[arg(long = "shard", value_name = "NUMBER", requires = "run")]
+    shards: Vec<i32>,
+    /// Of at most this many runs, the newest, 1 to 1,000.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     /// Show what it would do now, and do nothing.
@@ -93,8 +131,10 @@ struct Which {
 
 /// Carries out `sichen dead-letters`.
 pub async fn run(args: DeadLetters) -> Result<ExitCode, Failure> {
-    if let Some(Act::Retry(args)) = args.retry {
-        return retry(args).await;
+    match args.act {
+        Some(Act::Retry(args)) => return retry(args).await,
+        Some(Act::Discard(args)) => return discard(args).await,
+        None => {}
     }
     let mut letters = Letters::of(&args.connection, args.which, args.page.after)?;
     let mut page = DeadLetterPage::default();
@@ -155,6 +195,20 @@ impl Letters {
         self.over = page.next.is_none();
         self.after = page.next;
         Ok(Some(page.items))
+    }
+
+    /// What is to be done, run by run, for at most `limit` of them; `named`: their dead letters are
+    /// named one by one.
+    async fn plan(&mut self, named: bool, limit: usize) -> Result<Plan, Failure> {
+        let mut plan = Plan::default();
+        while let Some(items) = self.next(1_000).await? {
+            for letter in &items {
+                if !plan.add(letter, named, limit) {
+                    return Ok(plan);
+                }
+            }
+        }
+        Ok(plan)
     }
 
     /// Where it goes on.
@@ -243,6 +297,7 @@ enum Verdict {
     /// It was not come to.
     NotTried,
     Retried,
+    Discarded,
     /// By the server, which has changed nothing.
     Refused,
     /// Nothing certain is known of it.
@@ -255,6 +310,7 @@ impl Verdict {
             Self::Planned => "planned",
             Self::NotTried => "not tried",
             Self::Retried => "retried",
+            Self::Discarded => "discarded",
             Self::Refused => "refused",
             Self::Failed => "failed",
         }
@@ -319,14 +375,7 @@ impl Item {
 async fn retry(args: Retry) -> Result<ExitCode, Failure> {
     let by_code = args.which.code.is_some();
     let mut letters = Letters::of(&args.connection, args.which, None)?;
-    let mut plan = Plan::default();
-    'reading: while let Some(items) = letters.next(1_000).await? {
-        for letter in &items {
-            if !plan.add(letter, by_code, args.limit as usize) {
-                break 'reading;
-            }
-        }
-    }
+    let mut plan = letters.plan(by_code, args.limit as usize).await?;
     let count = output::count(plan.items.len() as u64, "run");
     let mut exit = None;
     if args.dry_run {
@@ -340,34 +389,116 @@ async fn retry(args: Retry) -> Result<ExitCode, Failure> {
             output::remark("nothing was retried");
             return Ok(Exit::Refused.into());
         }
-        exit = carry_out(&mut plan.items, async |run, body| {
+        exit = carry_out(&mut plan.items, Verdict::Retried, async |run, shards| {
             let run = run.to_string();
             let path = ["runs", run.as_str(), "retry"];
+            let body = RetryRun { shards };
             letters.client.post::<Run>(&path, Some(&body), false).await
         })
         .await;
     }
-    args.output.show(&plan, planned)?;
-    args.output.remark_empty(&plan.items, "no dead letters");
-    if args.output.is_table() {
-        say_sum(&plan, args.dry_run);
-    }
+    show(args.output, &plan, args.dry_run, Verdict::Retried)?;
     Ok(exit.map_or(ExitCode::SUCCESS, Exit::into))
 }
 
-/// Retries one run after the other. How the first that was not retried ended. A run that is refused
-/// stops nothing; a server that does not answer does, since it would answer no other either.
+async fn discard(args: Discard) -> Result<ExitCode, Failure> {
+    let by = args.by.clone().unwrap_or_else(|| {
+        let user = ["USER", "LOGNAME"].map(std::env::var);
+        user.into_iter().find_map(Result::ok).unwrap_or_default()
+    });
+    let body = |shards| DiscardRun {
+        shards,
+        reason: args.reason.clone(),
+        by: by.clone(),
+    };
+    if let Some(run) = &args.run {
+        let client = Client::new(&args.connection)?;
+        let shards = (!args.shards.is_empty()).then(|| args.shards.clone());
+        return discard_one(&client, run, body(shards), &args).await;
+    }
+    // Only what the plan shows is struck off: a shard that fails meanwhile is not.
+    let mut letters = Letters::of(&args.connection, args.which, None)?;
+    let mut plan = letters.plan(true, args.limit as usize).await?;
+    for item in &mut plan.items {
+        item.cancelled = 0;
+    }
+    let count = output::count(plan.items.len() as u64, "run");
+    let mut exit = None;
+    if args.dry_run {
+        for item in &mut plan.items {
+            item.verdict = Verdict::Planned;
+        }
+    } else if !plan.items.is_empty() {
+        let question = format!("Discard the dead letters of {count}? [y/N] ");
+        let whether = format!("whether the dead letters of {count} are to be discarded");
+        if !args.yes && !output::confirmed(&question, &whether)? {
+            output::remark("nothing was discarded");
+            return Ok(Exit::Refused.into());
+        }
+        exit = carry_out(&mut plan.items, Verdict::Discarded, async |run, shards| {
+            let run = run.to_string();
+            let path = ["runs", run.as_str(), "discard"];
+            let body = body(shards);
+            letters.client.post::<Run>(&path, Some(&body), false).await
+        })
+        .await;
+    }
+    show(args.output, &plan, args.dry_run, Verdict::Discarded)?;
+    Ok(exit.map_or(ExitCode::SUCCESS, Exit::into))
+}
+
+async fn discard_one(
+    client: &Client,
+    run: &str,
+    body: DiscardRun,
+    args: &Discard,
+) -> Result<ExitCode, Failure> {
+    let what = match &body.shards {
+        Some(shards) => output::count(shards.len() as u64, "dead letter"),
+        None => "all dead letters".to_owned(),
+    };
+    if args.dry_run {
+        let run: Run = client.get(&["runs", run], Query::new()).await?;
+        output::remark(&format!("a dry run: {what} of run {} would go", run.key));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let question = format!("Discard {what} of run {run}? [y/N] ");
+    if !args.yes && !output::confirmed(&question, "whether that is meant")? {
+        output::remark("nothing was discarded");
+        return Ok(Exit::Refused.into());
+    }
+    let path = ["runs", run, "discard"];
+    let run: Run = client.post(&path, Some(&body), false).await?;
+    args.output.show(&run, |run| {
+        format!(
+            "{what} of run {} discarded; it stays {}\n",
+            run.key, run.state
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A plan, and what became of it.
+fn show(output: Output, plan: &Plan, dry_run: bool, done: Verdict) -> Result<(), Failure> {
+    output.show(plan, planned)?;
+    output.remark_empty(&plan.items, "no dead letters");
+    if output.is_table() {
+        say_sum(plan, dry_run, done);
+    }
+    Ok(())
+}
+
+/// Takes one run after the other. How the first that was refused ended. A run that is refused stops
+/// nothing; a server that does not answer does, since it would answer no other either.
 async fn carry_out<T>(
     items: &mut [Item],
-    mut retry: impl AsyncFnMut(u64, RetryRun) -> Result<T, Failure>,
+    done: Verdict,
+    mut act: impl AsyncFnMut(u64, Option<Vec<i32>>) -> Result<T, Failure>,
 ) -> Option<Exit> {
     let mut first = None;
     for item in items {
-        let body = RetryRun {
-            shards: item.shards.clone(),
-        };
-        let Err(failure) = retry(item.run, body).await else {
-            item.verdict = Verdict::Retried;
+        let Err(failure) = act(item.run, item.shards.clone()).await else {
+            item.verdict = done;
             continue;
         };
         first = first.or(Some(failure.exit));
@@ -422,15 +553,14 @@ fn planned(plan: &Plan) -> String {
     )
 }
 
-fn say_sum(plan: &Plan, dry_run: bool) {
-    let all = plan.items.len();
-    let retried = plan.items.iter();
-    let retried = retried.filter(|i| i.verdict == Verdict::Retried).count();
+fn say_sum(plan: &Plan, dry_run: bool, done: Verdict) {
+    let (all, word) = (plan.items.len(), done.word());
+    let so_far = plan.items.iter().filter(|i| i.verdict == done).count();
     if dry_run && all > 0 {
-        output::remark("a dry run: nothing was retried");
-    } else if retried < all {
+        output::remark(&format!("a dry run: nothing was {word}"));
+    } else if so_far < all {
         output::remark(&format!(
-            "{retried} of {} retried; `sichen dead-letters` lists what is left",
+            "{so_far} of {} {word}; `sichen dead-letters` lists what is left",
             output::count(all as u64, "run")
         ));
     }

@@ -30,6 +30,7 @@ fn letter(run: u64, no: i32, code: &str) -> DeadLetter {
         }),
         started_at: None,
         ended_at: None,
+        discarded_at: None,
     };
     DeadLetter {
         run,
@@ -94,10 +95,14 @@ fn the_limit_counts_runs_and_what_it_left_out_is_said() {
 async fn a_run_that_cant_be_retried_stops_no_other_and_the_exit_code_is_its() {
     let letters = [letter(9, 0, "x"), letter(8, 0, "x"), letter(7, 0, "x")];
     let mut plan = plan(&letters, false, 10);
-    let exit = carry_out(&mut plan.items, async |run, _| match run {
-        8 => Err(Failure::new(Exit::Refused, "SC5012: run 8 has not ended")),
-        _ => Ok(()),
-    })
+    let exit = carry_out(
+        &mut plan.items,
+        Verdict::Retried,
+        async |run, _| match run {
+            8 => Err(Failure::new(Exit::Refused, "SC5012: run 8 has not ended")),
+            _ => Ok(()),
+        },
+    )
     .await;
     assert_eq!(exit, Some(Exit::Refused));
     let wanted = [Verdict::Retried, Verdict::Refused, Verdict::Retried];
@@ -110,10 +115,14 @@ async fn a_run_that_cant_be_retried_stops_no_other_and_the_exit_code_is_its() {
 async fn a_server_that_does_not_answer_is_not_asked_again() {
     let letters = [letter(9, 0, "x"), letter(8, 0, "x"), letter(7, 0, "x")];
     let mut plan = plan(&letters, false, 10);
-    let exit = carry_out(&mut plan.items, async |run, _| match run {
-        9 => Ok(()),
-        _ => Err(Failure::new(Exit::Unavailable, "SC7003: no answer")),
-    })
+    let exit = carry_out(
+        &mut plan.items,
+        Verdict::Retried,
+        async |run, _| match run {
+            9 => Ok(()),
+            _ => Err(Failure::new(Exit::Unavailable, "SC7003: no answer")),
+        },
+    )
     .await;
     assert_eq!(exit, Some(Exit::Unavailable));
     let wanted = [Verdict::Retried, Verdict::Failed, Verdict::NotTried];

@@ -180,7 +180,11 @@ fn failure(shard: &Shard) -> String {
     let Some(f) = &shard.failure else {
         return String::new();
     };
-    output::short(&why(&f.code, &f.message), MAX_FAILURE)
+    let discarded = match shard.discarded_at {
+        Some(_) => "(discarded) ",
+        None => "",
+    };
+    discarded.to_owned() + &output::short(&why(&f.code, &f.message), MAX_FAILURE)
 }
 
 /// `code: message`, or what there is of it. A message that says its code again stands alone.

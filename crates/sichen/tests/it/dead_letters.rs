@@ -82,11 +82,33 @@ fn dead_letters_are_listed_planned_and_retried_in_bulk() {
         });
     }
     assert_eq!(items(&c.json("dead-letters")).len(), 1);
-    // What has no remedy fails again and is a dead letter again.
-    c.ok("dead-letters retry --yes");
+    // Discarded with a reason, it is off the list and no retry finds it; named, it comes back.
+    let discard = "dead-letters discard --reason unpaid --by kim";
+    let planned = c.json(&format!("{discard} --dry-run"));
+    assert_eq!(items(&planned)[0]["verdict"], "planned");
+    assert!(c.fails("dead-letters discard", 2).contains("--reason"));
+    let done = c.json(&format!("{discard} --yes"));
+    assert_eq!(items(&done)[0]["verdict"], "discarded");
+    assert_eq!(items(&c.json("dead-letters")).len(), 0);
+    assert!(c.fails("retry hopeless:manual:k", 4).contains("SC5012"));
+    let again = c.fails(&format!("{discard} --run hopeless:manual:k --yes"), 4);
+    assert!(again.contains("no dead letter"), "{again}");
+    let life = c.ok("trace hopeless:manual:k");
+    assert!(life.contains("by kim: unpaid"), "{life}");
+    assert!(c.ok("shards hopeless:manual:k").contains("discarded"));
+    c.ok("retry hopeless:manual:k --shard 0");
     until("it has failed again", || {
         let left = items(&c.json("dead-letters hopeless"));
         left.first().is_some_and(|l| l["shard"]["attempt"] == 2)
     });
+    // What has no remedy fails again and is a dead letter again.
+    c.ok("dead-letters retry --yes");
+    until("it has failed again", || {
+        let left = items(&c.json("dead-letters hopeless"));
+        left.first().is_some_and(|l| l["shard"]["attempt"] == 3)
+    });
+    let run = "--run hopeless:manual:k --shard 0";
+    c.ok(&format!("{discard} {run} --yes"));
+    assert_eq!(items(&c.json("dead-letters")).len(), 0);
     c.ok("verify");
 }

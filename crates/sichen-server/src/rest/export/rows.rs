@@ -142,6 +142,8 @@ pub(super) struct ShardRow {
     failure: Option<(String, String)>,
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    #[serde(default)]
+    discarded_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -287,6 +289,7 @@ impl Row {
             failure: shard.failure.map(|f| (f.code, f.message)),
             started_at: shard.started_at,
             ended_at: shard.ended_at,
+            discarded_at: shard.discarded_at,
         }))
     }
 
@@ -480,6 +483,7 @@ fn shard(row: ShardRow) -> Result<Shard, String> {
         failure: row.failure.map(|(code, message)| Failure { code, message }),
         started_at: row.started_at,
         ended_at: row.ended_at,
+        discarded_at: row.discarded_at,
     })
 }
 

@@ -37,3 +37,18 @@ pub struct DeadLetterPage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
+
+/// The body of `POST /runs/{id}/discard`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiscardRun {
+    /// These shards alone, 1 to 500; all dead letters of the run if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Vec<i32>>,
+    /// Why, 1 to 1,024 bytes; it is in the history.
+    #[serde(default)]
+    pub reason: String,
+    /// Who says so, at most 128 bytes; recorded, not proved.
+    #[serde(default)]
+    pub by: String,
+}

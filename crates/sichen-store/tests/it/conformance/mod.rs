@@ -8,6 +8,7 @@ mod calendars;
 mod chains;
 mod checkpoints;
 mod clock;
+mod discards;
 mod dispatch;
 mod duties;
 mod fences;
@@ -183,6 +184,12 @@ macro_rules! conforms {
                     a_reopened_run_has_no_stop_and_no_deadline,
                     a_reopened_plan_step_plans_again,
                     there_is_nothing_for_the_sweep_to_settle,
+                ;
+                discards:
+                    a_discarded_dead_letter_stays_failed_and_says_why,
+                    a_discard_may_name_its_shards,
+                    a_retry_leaves_out_what_was_discarded_unless_it_is_named,
+                    only_dead_letters_are_discarded,
                 ;
                 dispatch:
                     ready_runs_come_by_priority_then_age,

@@ -203,6 +203,7 @@ const CASES: &[Case] = &[
     case("renew_session", "ints(1, 1, 500), 20000000000, clock(5)", "session_pkey", 2 * N, N * CHANGE),
     case("reopen_run", "7, 'failed', 0, 0", "run_pkey", 1, CHANGE),
     case("reopen_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
+    case("discard_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
     case("save_checkpoint", "80, 0, 1, 1, '', 0, 0, 0, '', null", "shard_pkey", 1, CHANGE),
     case("save_progress", "80, 0, 1, 0, 0, 0, '', null", "shard_pkey", 1, CHANGE),
     case("settle_run", "ints(80, 100, 500), times('failed', 500), times('', 500), times(5, 500), times(0, 500), \

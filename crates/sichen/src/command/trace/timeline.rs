@@ -182,6 +182,18 @@ impl Line {
                 "stopped".to_owned(),
                 format!("while it waited ({})", e.cause),
             ),
+            "shard_discarded" => {
+                let said = |name: &str| e.data[name].as_str().unwrap_or_default();
+                let by = match said("by") {
+                    "" => e.actor.as_str(),
+                    by => by,
+                };
+                let reason = output::visible(said("reason"));
+                (
+                    "discarded".to_owned(),
+                    format!("no dead letter any more, by {by}: {reason}"),
+                )
+            }
             "shard_reopened" => (
                 "reopened".to_owned(),
                 "waits again, with a new budget of attempts".to_owned(),
