@@ -251,11 +251,15 @@ impl Records {
         let job = self.jobs.get(&uid)?;
         let course = job.course.settled();
         let shelf = |space: &str, name: &str, version| self.on_shelf(space, name, version);
-        let ledger = job.ledger(uid, &course, &shelf);
+        let mut ledger = job.ledger(uid, &course, &shelf);
         let mark = course.open.map(|(_, mark, _)| mark);
         let first = course.closed.first().copied().or(course.open);
         let created = first.map(|(after, ..)| after);
         let now_is_known = overdue.is_some();
+        // A catch-up at a rate is looked at again in time; what waits for it is not missing.
+        if job.waits_past(overdue) {
+            ledger.present = None;
+        }
         let overdue = overdue.filter(|_| ledger.present.is_some());
         let known = mark.max(overdue).unwrap_or(Timestamp::UNIX_EPOCH);
         let through = match through {
@@ -360,6 +364,18 @@ impl Course {
 }
 
 impl JobRecords {
+    /// Whether the rate of the job's catch-up lets it wait until after `bound`.
+    fn waits_past(&self, bound: Option<Timestamp>) -> bool {
+        let Some(row) = &self.row else { return false };
+        let document: serde_json::Value = serde_json::from_str(&row.document).unwrap_or_default();
+        let paced = !document["spec"]["catchUp"]["rate"].is_null();
+        paced
+            && row
+                .next_due
+                .zip(bound)
+                .is_some_and(|(next, bound)| next > bound)
+    }
+
     fn segments(&self, uid: JobUid, course: &Course, shelf: Shelf<'_>) -> Vec<Segment> {
         let stretches = course.closed.iter().copied().chain(course.open);
         stretches

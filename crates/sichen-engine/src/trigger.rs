@@ -244,7 +244,7 @@ impl Trigger {
         } else {
             open_runs(store, job).await?
         };
-        let more = plan.more;
+        let more = plan.more && plan.next_wake.is_some_and(|wake| wake <= now);
         Ok(Some((
             advance(job, &document, &timing, plan, &open, now),
             more,
@@ -373,7 +373,7 @@ pub fn advance(
         };
         match new_run(document, request(job, occasion, planned), now) {
             Ok(mut run) => {
-                run.ready_at = planned.not_before.max(now);
+                run.ready_at = planned.ready_at.max(now);
                 run.nominal = Some(timing.nominal(planned));
                 run.terms.start_by = timing.start_by(planned);
                 run.waits = waits.map(|what| Waits {
@@ -397,10 +397,10 @@ pub fn advance(
         revision: job.revision,
         from: job.high_water,
         to,
-        next_due: if plan.more {
-            Some(plan.high_water)
-        } else {
-            plan.next_wake
+        next_due: match plan.next_wake {
+            // The oldest comes first; unless the rate of its catch-up lets it wait.
+            Some(wake) if plan.more && wake <= now => Some(plan.high_water),
+            wake => wake,
         },
         pending: job.pending(),
         counted: (policy != Overlap::Allow && !instants.is_empty()).then(|| Counted::of(job)),

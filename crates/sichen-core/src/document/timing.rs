@@ -21,8 +21,8 @@ use crate::ids::JobUid;
 use crate::schedule::follow::{Chain, Follow};
 use crate::schedule::overlap::Overlap;
 use crate::schedule::{
-    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, Nominal, PeriodRule, PlannedRun, Schedule,
-    due, hash_of_key, overlap, zone_data_version,
+    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, MAX_RATE, Nominal, PeriodRule, PlannedRun,
+    Rate, Schedule, due, hash_of_key, overlap, zone_data_version,
 };
 
 pub use spec::{
@@ -57,6 +57,7 @@ pub struct Timing {
     schedules: Vec<Schedule>,
     catch_up: CatchUp,
     window: Option<SignedDuration>,
+    rate: Option<u32>,
     jitter: SignedDuration,
     period: PeriodRule,
     seed: u64,
@@ -112,6 +113,10 @@ impl Timing {
             input.deleted = how == Close::Deleted;
             if how == Close::Live {
                 input.limit = MAX_LIMIT;
+                input.rate = input.rate.map(|rate| Rate {
+                    spread: true,
+                    ..rate
+                });
             }
             due(&input)
         };
@@ -137,6 +142,10 @@ impl Timing {
         let mut input = DueInput::new(&self.schedules, high_water, now);
         input.catch_up = self.catch_up;
         input.window = self.window;
+        input.rate = self.rate.map(|per_minute| Rate {
+            per_minute,
+            spread: false,
+        });
         input.jitter = self.jitter;
         input.jitter_seed = self.seed;
         input.period = self.period;
@@ -228,6 +237,7 @@ impl Document {
             schedules,
             catch_up,
             window: spec.catch_up.starting_deadline.map(|d| d.0),
+            rate: spec.catch_up.rate,
             jitter: spec.jitter.map_or(SignedDuration::ZERO, |d| d.0),
             period: match spec.period {
                 PeriodSpec::Elapsed => PeriodRule::Elapsed,
@@ -287,6 +297,12 @@ pub(super) fn check(namespace: &str, spec: &Spec) -> Vec<Problem> {
         let message = "SC1020: a job has at most one of `after` and `continuous`: the end of a run \
                        makes one next instant";
         add("spec.schedules", message.to_owned());
+    }
+    if let Some(rate) = spec.catch_up.rate
+        && !(1..=MAX_RATE).contains(&rate)
+    {
+        let message = format!("SC1002: {rate} is outside 1 to {MAX_RATE}");
+        add("spec.catchUp.rate", message);
     }
     if spec.schedules.len() > MAX_SCHEDULES {
         let given = spec.schedules.len();

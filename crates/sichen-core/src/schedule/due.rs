@@ -32,6 +32,9 @@ pub const ON_TIME: SignedDuration = SignedDuration::from_secs(15);
 /// The most runs one decision makes.
 pub const MAX_LIMIT: u32 = 10_000;
 
+/// The highest rate of a catch-up, runs a minute.
+pub const MAX_RATE: u32 = 600_000;
+
 /// The most that a run may start after its planned instant.
 pub const MAX_JITTER: SignedDuration = SignedDuration::from_hours(24);
 
@@ -50,6 +53,29 @@ pub enum CatchUp {
     All(u32),
     /// One run at the newest stands for all of them.
     Coalesce,
+}
+
+/// How many late instants may become runs in a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// 1 to [`MAX_RATE`].
+    pub per_minute: u32,
+    /// Whether all are decided at once and only start at this rate: where nothing may stay
+    /// undecided. Else the rest waits for later decisions.
+    pub spread: bool,
+}
+
+impl Rate {
+    /// Late runs of one decision.
+    fn batch(self) -> u32 {
+        self.per_minute.clamp(1, MAX_RATE).div_ceil(60)
+    }
+
+    /// How long one batch lasts: a second at least.
+    fn interval(self) -> SignedDuration {
+        let per_minute = i64::from(self.per_minute.clamp(1, MAX_RATE));
+        SignedDuration::from_micros((i64::from(self.batch()) * 60_000_000).div_euclid(per_minute))
+    }
 }
 
 /// What a run's period reaches over.
@@ -92,6 +118,8 @@ pub struct DueInput<'a> {
     /// What the shares derive from: a hash of the job's uid.
     pub jitter_seed: u64,
     pub period: PeriodRule,
+    /// How fast late instants become runs; as fast as they can if `None`.
+    pub rate: Option<Rate>,
     /// Runs of one decision, 1 to [`MAX_LIMIT`]; the rest waits for the next one.
     pub limit: u32,
 }
@@ -114,6 +142,7 @@ impl<'a> DueInput<'a> {
             jitter: SignedDuration::ZERO,
             jitter_seed: 0,
             period: PeriodRule::default(),
+            rate: None,
             limit: 100,
         }
     }
@@ -160,6 +189,8 @@ pub struct PlannedRun {
     pub civil: DateTime,
     /// `planned` plus jitter: not to be granted before.
     pub not_before: Timestamp,
+    /// The same, or later where a catch-up is spread over time.
+    pub ready_at: Timestamp,
     pub period_start: Timestamp,
     pub period_end: Timestamp,
     /// How many planned instants it stands for: 1, or more when coalesced.
@@ -202,7 +233,8 @@ pub struct DuePlan {
     pub skips: Vec<Skip>,
     /// Everything up to here is decided by this plan.
     pub high_water: Timestamp,
-    /// The next planned instant after `now`, if there is one.
+    /// When to ask again: the next planned instant after `now`, if there is one; with
+    /// [`DuePlan::more`] now, or when the rate allows.
     pub next_wake: Option<Timestamp>,
     /// Something before `now` is still to be decided: ask again with the new high-water mark.
     pub more: bool,
@@ -230,6 +262,10 @@ struct Decision<'a> {
     union: Union<'a>,
     /// The last nanosecond decided here.
     until: Timestamp,
+    /// Late runs so far.
+    late: u32,
+    /// Whether more of them would be too many for now.
+    paced: bool,
     plan: DuePlan,
 }
 
@@ -244,6 +280,8 @@ impl<'a> Decision<'a> {
                 before_pending: input.before_pending,
             },
             until,
+            late: 0,
+            paced: false,
             plan: DuePlan {
                 runs: Vec::new(),
                 skips: Vec::new(),
@@ -260,7 +298,10 @@ impl<'a> Decision<'a> {
             self.record_gaps();
         }
         let decided = self.plan.high_water.max(self.input.high_water);
-        self.plan.next_wake = if self.plan.more {
+        self.plan.next_wake = if self.paced {
+            let wait = self.input.rate.map(Rate::interval).unwrap_or_default();
+            Some(self.input.now.checked_add(wait).unwrap_or(self.input.now))
+        } else if self.plan.more {
             Some(self.input.now)
         } else {
             self.union
@@ -368,6 +409,12 @@ impl<'a> Decision<'a> {
         let mut at = after;
         for _ in 0..limit {
             match self.union.next(at).filter(|next| *next < before) {
+                Some(planned) if self.is_too_fast(planned) => {
+                    self.paced = true;
+                    self.plan.more = true;
+                    self.plan.high_water = at;
+                    return;
+                }
                 Some(planned) => {
                     self.run_or_expire(planned);
                     at = planned;
@@ -380,6 +427,26 @@ impl<'a> Decision<'a> {
         }
         self.plan.more = self.union.next(at).is_some_and(|next| next < before);
         self.plan.high_water = if self.plan.more { at } else { self.until };
+    }
+
+    fn is_late(&self, planned: Timestamp) -> bool {
+        self.input.now.duration_since(planned) > self.input.on_time
+    }
+
+    /// Whether the rate lets this instant wait for another decision.
+    fn is_too_fast(&self, planned: Timestamp) -> bool {
+        let rate = self.input.rate.filter(|rate| !rate.spread);
+        rate.is_some_and(|rate| self.late >= rate.batch()) && self.is_late(planned)
+    }
+
+    /// When a late run may start where a catch-up is spread over time.
+    fn ready_at(&self, not_before: Timestamp) -> Timestamp {
+        let Some(rate) = self.input.rate.filter(|rate| rate.spread) else {
+            return not_before;
+        };
+        let batches = i32::try_from(self.late / rate.batch()).unwrap_or(i32::MAX);
+        let wait = rate.interval().saturating_mul(batches);
+        not_before.max(self.input.now.checked_add(wait).unwrap_or(not_before))
     }
 
     fn run_or_expire(&mut self, planned: Timestamp) {
@@ -397,15 +464,23 @@ impl<'a> Decision<'a> {
         }
         let (schedule, civil) = self.named(planned);
         let (period_start, period_end) = self.period(planned, schedule, civil);
+        let late = self.is_late(planned);
+        let ready_at = if late {
+            self.ready_at(not_before)
+        } else {
+            not_before
+        };
+        self.late += u32::from(late);
         self.plan.runs.push(PlannedRun {
             planned,
             civil,
             not_before,
+            ready_at,
             period_start,
             period_end,
             covers: 1,
             schedule,
-            late: input.now.duration_since(planned) > input.on_time,
+            late,
         });
     }
 

@@ -25,8 +25,8 @@ mod zone;
 pub use days::{Days, MAX_CALENDARS, Why};
 pub use displaced::Displaced;
 pub use due::{
-    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, ON_TIME, PeriodRule, PlannedRun, Reason,
-    Skip, due,
+    CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, MAX_RATE, ON_TIME, PeriodRule, PlannedRun,
+    Rate, Reason, Skip, due,
 };
 pub use nominal::Nominal;
 pub use rule::{Error, MAX_PERIOD, Rule, Schedule, zone_by_name};

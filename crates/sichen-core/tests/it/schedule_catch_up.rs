@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::schedule::cron::Dialect;
 use sichen_core::schedule::overlap::{Active, Overlap, Verdict, judge};
-use sichen_core::schedule::{CatchUp, DueInput, Schedule, due};
+use sichen_core::schedule::{CatchUp, DueInput, DuePlan, Rate, Schedule, due};
 
 const CAUSES: [&str; 7] = [
     "on-time", "down", "resumed", "paused", "created", "edited", "stepped",
@@ -22,8 +22,9 @@ fn file(path: &str) -> String {
     format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rows() -> Vec<[String; 6]> {
-    let text = std::fs::read_to_string(file("testdata/schedule/catch_up.txt")).expect("the table");
+fn rows<const CELLS: usize>(table: &str) -> Vec<[String; CELLS]> {
+    let path = file(&format!("testdata/schedule/{table}.txt"));
+    let text = std::fs::read_to_string(path).expect("the table");
     let lines = text
         .lines()
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty());
@@ -32,7 +33,7 @@ fn rows() -> Vec<[String; 6]> {
             let cells: Vec<_> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
             cells
                 .try_into()
-                .unwrap_or_else(|_| panic!("six cells: {line}"))
+                .unwrap_or_else(|_| panic!("{CELLS} cells: {line}"))
         })
         .collect()
 }
@@ -41,16 +42,47 @@ fn at(text: &str) -> Timestamp {
     format!("2026-05-01T{text}Z").parse().expect("an instant")
 }
 
+fn hourly() -> Schedule {
+    let zero = Timestamp::UNIX_EPOCH;
+    Schedule::cron("0 * * * *", Dialect::Crontab, "UTC", None, zero).expect("good")
+}
+
+fn policy_of(word: &str) -> CatchUp {
+    match word {
+        "none" => CatchUp::None,
+        "latest" => CatchUp::Latest,
+        "coalesce" => CatchUp::Coalesce,
+        "all(2)" => CatchUp::All(2),
+        "all(5)" => CatchUp::All(5),
+        other => panic!("{other}"),
+    }
+}
+
+fn window_of(word: &str) -> Option<SignedDuration> {
+    (word != "none").then(|| SignedDuration::from_mins(150))
+}
+
+fn hour(at: Timestamp) -> String {
+    at.to_string()[11..13].to_owned()
+}
+
+/// The skips of a plan, in the tables' words.
+fn skipped(plan: &DuePlan) -> Vec<String> {
+    let told = plan.skips.iter().map(|skip| {
+        let (from, to) = (hour(skip.from), hour(skip.to));
+        let range = if from == to {
+            from
+        } else {
+            format!("{from}-{to}")
+        };
+        format!("{} {range} ({})", skip.reason.as_str(), skip.count)
+    });
+    told.collect()
+}
+
 /// What is decided, in the table's words.
 fn decide(cause: &str, policy: &str, window: &str, overlap: &str, active: &str) -> String {
-    let schedules = [Schedule::cron(
-        "0 * * * *",
-        Dialect::Crontab,
-        "UTC",
-        None,
-        Timestamp::UNIX_EPOCH,
-    )
-    .expect("good")];
+    let schedules = [hourly()];
     let (mark, now) = match cause {
         "on-time" => ("00:30:00", "01:00:05"),
         "created" | "edited" => ("06:30:00", "06:30:01"),
@@ -59,13 +91,8 @@ fn decide(cause: &str, policy: &str, window: &str, overlap: &str, active: &str) 
     };
     let mut input = DueInput::new(&schedules, at(mark), at(now));
     input.paused = cause == "paused";
-    input.catch_up = match policy {
-        "none" => CatchUp::None,
-        "latest" => CatchUp::Latest,
-        "coalesce" => CatchUp::Coalesce,
-        _ => CatchUp::All(2),
-    };
-    input.window = (window != "none").then(|| SignedDuration::from_mins(150));
+    input.catch_up = policy_of(policy);
+    input.window = window_of(window);
     let overlap = match overlap {
         "allow" => Overlap::Allow,
         "forbid" => Overlap::Forbid,
@@ -75,20 +102,7 @@ fn decide(cause: &str, policy: &str, window: &str, overlap: &str, active: &str) 
     let plan = due(&input);
     let active: &[&str] = if active == "yes" { &["a run"] } else { &[] };
     let planned: Vec<_> = plan.runs.iter().map(|run| run.planned).collect();
-    let hour = |at: Timestamp| at.to_string()[11..13].to_owned();
-    let mut said: Vec<String> = plan
-        .skips
-        .iter()
-        .map(|skip| {
-            let (from, to) = (hour(skip.from), hour(skip.to));
-            let range = if from == to {
-                from
-            } else {
-                format!("{from}-{to}")
-            };
-            format!("{} {range} ({})", skip.reason.as_str(), skip.count)
-        })
-        .collect();
+    let mut said = skipped(&plan);
     said.extend(
         planned
             .iter()
@@ -112,7 +126,7 @@ fn decide(cause: &str, policy: &str, window: &str, overlap: &str, active: &str) 
 
 #[test]
 fn every_state_of_the_catch_up_matrix_holds() {
-    let rows = rows();
+    let rows = rows::<6>("catch_up");
     let mut states = 0;
     for cause in CAUSES {
         for policy in POLICIES {
@@ -142,24 +156,107 @@ fn every_state_of_the_catch_up_matrix_holds() {
 }
 
 #[test]
-fn the_guide_shows_the_table() {
-    const MARK: &str = "<!-- the table, from testdata/schedule/catch_up.txt -->\n";
-    let path = file("docs/guide/catch-up.md");
-    let page = std::fs::read_to_string(&path).expect("the guide");
-    let (head, shown) = page.split_once(MARK).expect("the page holds the mark");
-    let mut table =
-        String::from("\n| cause | policy | window | overlap | a run is active | outcome |\n");
-    table.push_str("| --- | --- | --- | --- | --- | --- |\n");
-    for row in rows() {
+fn every_step_of_a_paced_catch_up_holds() {
+    let schedules = [hourly()];
+    for row in rows::<7>("catch_up_rate") {
+        let [policy, rate, window, mark, now, expect, again] = &row;
+        let mark = format!("{mark}:00");
+        let mut input = DueInput::new(&schedules, at(&mark), at(now));
+        input.catch_up = policy_of(policy);
+        input.window = window_of(window);
+        input.rate = Some(Rate {
+            per_minute: rate.parse().expect("a number"),
+            spread: false,
+        });
+        let plan = due(&input);
+        let mut said = skipped(&plan);
+        said.extend(
+            plan.runs
+                .iter()
+                .map(|run| format!("run {}", hour(run.planned))),
+        );
+        assert_eq!(said.join("; "), *expect, "{row:?}");
+        assert_eq!(plan.next_wake, Some(at(again)), "{row:?}");
+        let last = plan.runs.last().map(|run| run.planned);
+        let rest = plan.more.then_some(plan.high_water);
+        assert!(rest.is_none() || rest == last, "the rest waits: {row:?}");
+    }
+}
+
+/// Where nothing may stay undecided, as at an edit, all runs are written and their starts spread.
+#[test]
+fn a_catch_up_that_is_decided_at_once_starts_at_its_rate() {
+    let schedules = [hourly()];
+    let mut input = DueInput::new(&schedules, at("00:30:00"), at("06:30:00"));
+    input.catch_up = CatchUp::All(5);
+    let starts = |input: &DueInput<'_>| {
+        let plan = due(input);
+        assert!(!plan.more);
+        let after = |run: &sichen_core::schedule::PlannedRun| {
+            run.ready_at.duration_since(input.now).as_secs().max(0)
+        };
+        plan.runs.iter().map(after).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&input), [0; 5]);
+    let mut spread = |per_minute| {
+        input.rate = Some(Rate {
+            per_minute,
+            spread: true,
+        });
+        starts(&input)
+    };
+    assert_eq!(spread(1), [0, 60, 120, 180, 240]);
+    assert_eq!(spread(20), [0, 3, 6, 9, 12]);
+    assert_eq!(spread(120), [0, 0, 1, 1, 2]);
+}
+
+/// A table of the guide, from the rows of its file.
+fn shown<const CELLS: usize>(table: &str, heads: [&str; CELLS]) -> String {
+    let mut text = format!("\n| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(CELLS));
+    for row in rows::<CELLS>(table) {
         let cells: Vec<_> = row
             .iter()
             .map(|cell| if cell == "*" { "any" } else { cell })
             .collect();
-        writeln!(table, "| {} |", cells.join(" | ").replace(',', ", ")).expect("a string takes it");
+        writeln!(text, "| {} |", cells.join(" | ").replace(',', ", ")).expect("a string takes it");
     }
+    text
+}
+
+#[test]
+fn the_guide_shows_the_tables() {
+    let path = file("docs/guide/catch-up.md");
+    let page = std::fs::read_to_string(&path).expect("the guide");
+    let mark = |table: &str| format!("<!-- the table, from testdata/schedule/{table}.txt -->\n");
+    let (states, steps) = (mark("catch_up"), mark("catch_up_rate"));
+    let (head, rest) = page.split_once(&steps).expect("the page holds the mark");
+    let (_, between) = rest.split_once("\n\n").expect("text follows the table");
+    let (between, _) = between
+        .split_once(&states)
+        .expect("the page holds the mark");
+    let heads = [
+        "policy",
+        "rate",
+        "window",
+        "decided up to",
+        "now",
+        "outcome",
+        "asked again",
+    ];
+    let paced = shown("catch_up_rate", heads);
+    let heads = [
+        "cause",
+        "policy",
+        "window",
+        "overlap",
+        "a run is active",
+        "outcome",
+    ];
+    let all = shown("catch_up", heads);
+    let right = format!("{head}{steps}{paced}\n{between}{states}{all}");
     if std::env::var_os("SICHEN_BLESS").is_some() {
-        std::fs::write(&path, format!("{head}{MARK}{table}")).expect("the guide can be written");
+        std::fs::write(&path, right).expect("the guide can be written");
         return;
     }
-    assert_eq!(shown, table, "run once with SICHEN_BLESS=1");
+    assert_eq!(page, right, "run once with SICHEN_BLESS=1");
 }

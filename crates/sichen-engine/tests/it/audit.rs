@@ -257,3 +257,34 @@ fn the_same_is_found_among_the_records_of_what_did_not_run() {
     assert_eq!(gone.len(), count);
     assert!(gone.iter().all(|f| matches!(f, Finding::Missing { .. })));
 }
+
+/// What waits for the rate of its catch-up is not missing, what nobody looks at any more is.
+#[test]
+fn a_paced_catch_up_makes_so_many_runs_a_minute_and_what_waits_is_not_missing() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    decide(&cluster, &node);
+    let spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "every": "1m" }], "overlap": "allow",
+        "catchUp": { "policy": { "all": 30 }, "rate": 4 },
+    });
+    let job = cluster.apply("j", spec);
+    cluster.pass(20 * 60 + 30);
+    let runs = || block_on(cluster.store.dump()).unwrap().runs.len();
+    let findings = || {
+        let records = Records::of(&block_on(cluster.store.dump()).unwrap());
+        let overdue = cluster.now() - SignedDuration::from_secs(10);
+        let audited = records.audit(job, None, None, Some(overdue)).unwrap();
+        audited.report.findings.len()
+    };
+    assert_eq!(findings(), 20, "nobody has looked yet");
+    for n in 1..=12 {
+        decide(&cluster, &node);
+        decide(&cluster, &node);
+        assert_eq!(runs(), n, "one every fifteen seconds");
+        assert_eq!(findings(), 0, "the rest waits");
+        cluster.pass(15);
+    }
+    cluster.pass(600);
+    assert!(findings() > 20, "it was not looked at in time");
+}

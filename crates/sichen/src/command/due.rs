@@ -13,6 +13,7 @@
 //! | `key` | spreads `H` and jitter |
 //! | `catchUp` | `none`, `latest` (default), `{all: N}`, `coalesce` |
 //! | `startingDeadline` | latest start after the planned time, such as `10m` |
+//! | `catchUpRate` | missed times that may run in a minute; the rest waits until `next_wake` |
 //! | `onTime` | lateness that no policy minds, 15 s if left out |
 //! | `jitter` | the most that a start is delayed |
 //! | `period` | `elapsed` (default) or `civilDay` |
@@ -48,7 +49,7 @@ use sichen_core::schedule::cron::{Dialect, Fold, Gap};
 use sichen_core::schedule::cronjob::{self, Action, CronJob};
 use sichen_core::schedule::overlap::{Active, Blocker, Overlap, Verdict, judge};
 use sichen_core::schedule::{
-    CatchUp, DueInput, DuePlan, PeriodRule, PlannedRun, Reason, Schedule, due, hash_of_key,
+    CatchUp, DueInput, DuePlan, PeriodRule, PlannedRun, Rate, Reason, Schedule, due, hash_of_key,
 };
 
 /// Bytes of a case file.
@@ -130,6 +131,7 @@ struct JobCase {
     #[serde(default)]
     catch_up: CatchUpCase,
     starting_deadline: Option<Duration>,
+    catch_up_rate: Option<u32>,
     on_time: Option<Duration>,
     jitter: Option<Duration>,
     #[serde(default)]
@@ -282,6 +284,10 @@ fn decide_job(case: &JobCase) -> anyhow::Result<Value> {
         PeriodCase::Elapsed => PeriodRule::Elapsed,
         PeriodCase::CivilDay => PeriodRule::CivilDay,
     };
+    input.rate = case.catch_up_rate.map(|per_minute| Rate {
+        per_minute,
+        spread: false,
+    });
     input.limit = case.limit.unwrap_or(input.limit);
     let overlap = match case.overlap {
         OverlapCase::Allow => Overlap::Allow,

@@ -149,6 +149,9 @@ pub struct CatchUpSpec {
     /// Only those not older than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting_deadline: Option<Duration>,
+    /// How many missed times may become runs in a minute; as fast as they can if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
 }
 
 /// What a resume does with the planned times that fell into the pause.

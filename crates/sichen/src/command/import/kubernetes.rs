@@ -326,6 +326,8 @@ impl Reader<'_> {
             catch_up["startingDeadline"] = format!("{seconds}s").into();
         }
         spec.insert("catchUp".into(), catch_up);
+        // A CronJob that is no longer suspended starts the newest time it missed, if that is in time.
+        spec.insert("onResume".into(), "catchUp".into());
         Ok(())
     }
 

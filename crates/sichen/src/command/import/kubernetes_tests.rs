@@ -104,6 +104,7 @@ fn policies_deadlines_and_limits_are_taken_over() {
     );
     assert_eq!(found["overlap"], "forbid");
     assert_eq!(found["catchUp"]["startingDeadline"], "200s");
+    assert_eq!(found["onResume"], "catchUp");
     assert_eq!(found["retry"]["maxAttempts"], 3);
     assert_eq!(found["timeouts"]["activeDeadline"], "600s");
     let replace = json!({ "concurrencyPolicy": "Replace" });
