@@ -491,7 +491,7 @@ impl Schedule {
     }
 
     /// The rule's own instants from one second through another.
-    fn rule_count(&self, first: Timestamp, last: Timestamp) -> u64 {
+    pub(super) fn rule_count(&self, first: Timestamp, last: Timestamp) -> u64 {
         match &self.rule {
             Rule::Cron(cron) => cron.count(zone::instant(first.as_second() - 1), last, &self.zone),
             Rule::Every { period, anchor } => {
@@ -588,7 +588,11 @@ impl Schedule {
 
     /// The wall-clock time that stands for a planned instant of this schedule.
     pub fn nominal(&self, planned: Timestamp) -> DateTime {
+        let moved = self.days.as_ref().is_some_and(|days| days.roll().is_some())
+            && self.rule_next(zone::instant(zone::floor(planned) - 1)) != Some(planned);
         match &self.rule {
+            // It came here from another day, not by a clock change.
+            _ if moved => self.zone.to_datetime(planned),
             Rule::Cron(cron) => cron.nominal(planned, &self.zone),
             _ => self.zone.to_datetime(planned),
         }

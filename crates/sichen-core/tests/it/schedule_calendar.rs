@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use sichen_core::schedule::calendar::{Calendar, Use};
 use sichen_core::schedule::cron::Dialect;
-use sichen_core::schedule::{Error, Schedule};
+use sichen_core::schedule::{Days, Error, Schedule};
 
 /// As an iCalendar file: folded lines, an exclusive end, work days marked in the summary.
 const CN_2026: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n\
@@ -246,4 +246,102 @@ fn no_search_is_long() {
             assert!(prev.is_none_or(|prev| prev < at(from)));
         }
     }
+}
+
+#[test]
+fn a_rolled_time_stands_for_itself_also_in_summer_time() {
+    // A Saturday in May, long after the clocks went forward.
+    let weekends = Arc::new(Calendar::new("weekends"));
+    let schedule = Schedule::cron(
+        "30 2 2 5 *",
+        Dialect::Crontab,
+        "America/New_York",
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
+    let schedule = schedule.and_then(|s| s.on(weekends, Use::RollForward));
+    let schedule = schedule.expect("a good schedule");
+    let rolled = schedule.next(at("2026-04-01T00:00:00Z")).expect("one more");
+    assert_eq!(rolled, at("2026-05-04T02:30:00-04:00"));
+    assert_eq!(schedule.nominal(rolled).to_string(), "2026-05-04T02:30:00");
+}
+
+#[test]
+fn what_a_calendar_takes_away_or_moves_is_told_with_its_reason() {
+    let told = |expr: &str, usage| {
+        let schedule = schedule(expr, usage);
+        let (from, to) = (
+            at("2026-02-13T12:00:00+08:00"),
+            at("2026-02-25T12:00:00+08:00"),
+        );
+        let found = schedule.displaced(from, to, 3);
+        let shown = found.iter().map(|one| {
+            let day = one
+                .why
+                .calendar
+                .names
+                .get(&"2026-02-15".parse().expect("a date"));
+            assert_eq!(day, None, "this file names no days");
+            let to = one.to.map(|to| to.to_string());
+            (one.own.to_string(), one.count, to, one.why.working)
+        });
+        shown.collect::<Vec<_>>()
+    };
+    let own = |day| format!("2026-02-{day}T01:00:00Z");
+    let moved = Some("2026-02-24T01:00:00Z".to_owned());
+    assert_eq!(
+        told("0 9 * * *", Use::WorkingDays),
+        [15, 16, 17].map(|day| (own(day), 1, None, false))
+    );
+    assert_eq!(
+        told("0 9,10 * * *", Use::WorkingDays)[0],
+        (own(15), 2, None, false)
+    );
+    assert_eq!(
+        told("0 9 * * *", Use::RollForward),
+        [15, 16, 17].map(|day| (own(day), 1, moved.clone(), false))
+    );
+    assert_eq!(told("0 9 * * *", Use::DaysOff)[0], (own(14), 1, None, true));
+}
+
+#[test]
+fn several_calendars_are_asked_together() {
+    let calendar = |name: &str, off: &[&str]| {
+        let mut calendar = Calendar::new(name);
+        calendar.off = off.iter().map(|day| day.parse().expect("a date")).collect();
+        Arc::new(calendar)
+    };
+    let (cn, co) = (
+        calendar("cn", &["2026-03-04"]),
+        calendar("co", &["2026-03-05"]),
+    );
+    let next = |filters: Vec<(Arc<Calendar>, Use)>| {
+        let schedule = Schedule::cron(
+            "0 9 * * *",
+            Dialect::Crontab,
+            "UTC",
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
+        let days = Days::new(filters).map_err(Error::from);
+        let kept = days.and_then(|days| schedule?.on_days(days));
+        kept.map(|s| s.next(at("2026-03-03T12:00:00Z")).expect("one").to_string())
+    };
+    let both = |a, b| next(vec![(cn.clone(), a), (co.clone(), b)]);
+    let day = |day| Ok(format!("2026-03-{day}T09:00:00Z"));
+    assert_eq!(both(Use::WorkingDays, Use::WorkingDays), day("06"));
+    assert_eq!(both(Use::DaysOff, Use::WorkingDays), day("04"));
+    assert_eq!(both(Use::WorkingDays, Use::DaysOff), day("05"));
+    assert_eq!(both(Use::RollForward, Use::WorkingDays), day("06"));
+    assert!(both(Use::RollForward, Use::RollBack).is_err());
+    assert!(both(Use::RollForward, Use::DaysOff).is_err());
+    let mut never = Calendar::new("never");
+    never.weekend = [1, 2, 3, 4, 5].into();
+    assert!(
+        next(vec![
+            (cn, Use::RollForward),
+            (Arc::new(never), Use::WorkingDays)
+        ])
+        .is_err()
+    );
 }

@@ -350,7 +350,7 @@ impl Control {
         let deleted = self.context.store.delete_calendar(op, name.clone());
         match deleted.await? {
             CalendarDeleted::Deleted => Ok(()),
-            CalendarDeleted::Missing => Err(self.no_calendar(name).await?),
+            CalendarDeleted::Missing => Err(no_calendar(name)),
             CalendarDeleted::Used(jobs) => {
                 let named: Vec<String> = jobs.iter().map(ToString::to_string).collect();
                 Err(Error::Refused(format!(
@@ -364,7 +364,7 @@ impl Control {
     /// A calendar, in its newest version or in another.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with a near name; the store's.
+    /// [`Error::NotFound`]; the store's.
     pub async fn calendar(&self, name: &JobName, version: Option<u32>) -> Result<Calendar, Error> {
         let found = self.context.store.get_calendar(name.clone(), version);
         match found.await? {
@@ -373,20 +373,8 @@ impl Control {
                 what: "version of this calendar",
                 name: format!("{name} {}", version.unwrap_or(0)),
             }),
-            None => Err(self.no_calendar(name).await?),
+            None => Err(no_calendar(name)),
         }
-    }
-
-    async fn no_calendar(&self, name: &JobName) -> Result<Error, Error> {
-        let page = Page {
-            after: None,
-            limit: port::MAX_PAGE,
-        };
-        let hint = near(name, &self.calendars(page).await?);
-        Ok(Error::NotFound {
-            what: "calendar",
-            name: format!("{name}{hint}"),
-        })
     }
 
     /// Calendars by name.
@@ -429,6 +417,13 @@ fn cause(old: &Document, new: &Pinned) -> String {
         (old != *version).then(|| format!("calendar {name} {old} -> {version}"))
     });
     changes.collect::<Vec<_>>().join(", ")
+}
+
+fn no_calendar(name: &JobName) -> Error {
+    Error::NotFound {
+        what: "calendar",
+        name: name.to_string(),
+    }
 }
 
 fn near(name: &JobName, known: &[Calendar]) -> String {

@@ -1,11 +1,12 @@
 //! What the duties wrote, judged by the second evaluator.
 
 use futures::executor::block_on;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde_json::{Value, json};
 use sichen_audit::ledger::{Finding, Record};
 use sichen_check::audit::{Audited, Records};
 use sichen_check::{Invariant, Options, check_dump};
+use sichen_core::document::CalendarDocument;
 use sichen_core::ids::{JobUid, Occasion};
 use sichen_core::model::{Decision, Dump};
 use sichen_core::name::JobName;
@@ -14,7 +15,7 @@ use sichen_engine::control::{Control, Turn};
 
 use crate::fixture::{Cluster, Node, document};
 
-const SCHEDULES: [&str; 15] = [
+const SCHEDULES: [&str; 18] = [
     r#"[{"after": "20m"}]"#,
     r#"[{"continuous": {}}, {"cron": "*/17 * * * *"}]"#,
     r#"[{"cron": "0,30 1-3 * * *", "gap": "skip"}, {"every": "40m"}]"#,
@@ -29,6 +30,10 @@ const SCHEDULES: [&str; 15] = [
     r#"[{"at": "2026-03-29T01:30:00+01:00"}, {"cron": "30 0-3 * * *", "gap": "skip"}]"#,
     r#"[{"cron": "*/20 * * * * *", "until": "2026-03-02T00:00:00.5Z"}]"#,
     r#"[{"cron": "0 12 * * *", "from": "2026-03-05T12:00:00Z", "timeZone": "Asia/Kathmandu"}]"#,
+    r#"[{"cron": "0,30 */2 * * *", "calendars": [{"name": "h", "use": "working-days"}]}]"#,
+    r#"[{"cron": "30 2 * * *", "calendars": [{"name": "h", "use": "roll-forward"}]}]"#,
+    r#"[{"every": "50m", "calendars": [{"name": "h", "use": "days-off"}]}, {"cron": "7 7 * * 6",
+        "calendars": [{"name": "h", "use": "roll-back"}]}]"#,
     "[]",
 ];
 const ZONES: [&str; 5] = [
@@ -57,6 +62,22 @@ impl Dice {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) % sides as u64) as usize
+    }
+
+    /// A few days off and a few made up for, in the weeks that a history goes through.
+    fn calendar(&mut self) -> CalendarDocument {
+        let mut list = |days: [i64; 2]| -> Vec<String> {
+            let of = (0..self.roll(7)).map(|_| days[0] + 2 * self.roll(30) as i64 + days[1]);
+            let first = jiff::civil::date(2026, 3, 1);
+            of.map(|day| first.saturating_add(day.days()).to_string())
+                .collect()
+        };
+        // No date is in both: one list has even days, the other odd ones.
+        let spec = json!({ "daysOff": list([0, 0]), "workingDays": list([0, 1]) });
+        let document = json!({
+            "apiVersion": "sichen/v1", "kind": "Calendar", "metadata": { "name": "h" }, "spec": spec,
+        });
+        serde_json::from_value(document).unwrap()
     }
 
     fn spec(&mut self) -> Value {
@@ -93,7 +114,11 @@ fn history(seed: u64, steps: usize) -> (Cluster, Dump) {
         ids: cluster.ids.clone(),
     });
     decide(&cluster, &node);
+    block_on(control.apply_calendar("user", &dice.calendar())).unwrap();
     for _ in 0..steps {
+        if dice.roll(8) == 0 {
+            block_on(control.apply_calendar("user", &dice.calendar())).unwrap();
+        }
         let name = format!("job-{}", dice.roll(6));
         let job = JobName::new("default", &name).unwrap();
         match dice.roll(12) {
@@ -132,7 +157,7 @@ fn audit(records: &Records, through: Option<Timestamp>) -> Vec<Audited> {
 #[test]
 fn what_the_duties_write_has_no_findings() {
     let (mut expected, mut gaps, mut edits) = (0, 0, 0);
-    for seed in 0..12 {
+    for seed in 0..24 {
         let (cluster, dump) = history(seed, 120);
         let records = Records::of(&dump);
         for audited in audit(&records, Some(cluster.now())) {

@@ -7,6 +7,7 @@
 
 mod audit;
 mod calendar_day;
+mod calendars;
 mod cases;
 mod explain;
 mod fixture;

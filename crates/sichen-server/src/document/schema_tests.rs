@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use sichen_core::document::schema;
+use sichen_core::document::{calendar_schema, schema};
 
-use super::read;
+use super::{read, read_all};
 
 /// Documents that together have every field and every alternative.
 fn full() -> Vec<Value> {
@@ -195,7 +195,15 @@ fn what_the_reader_takes_is_valid_by_the_schema() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        for one in read(&text).unwrap_or_else(|problems| panic!("{path:?}: {problems:?}")) {
+        let all = read_all(&text).unwrap_or_else(|problems| panic!("{path:?}: {problems:?}"));
+        for one in all.calendars {
+            let (root, stored) = (
+                calendar_schema(),
+                serde_json::to_value(&one.document).unwrap(),
+            );
+            judge(&root, &root, &stored).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        }
+        for one in all.jobs {
             // As it is stored and handed out again.
             let stored = serde_json::to_value(&one.document).unwrap();
             valid(&stored).unwrap_or_else(|e| panic!("{path:?}: {e}"));

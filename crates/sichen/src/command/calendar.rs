@@ -12,6 +12,7 @@ use serde::Serialize;
 use sichen_core::schedule::cron::Language;
 
 use crate::client::Connection;
+use crate::command::next_calendar;
 use crate::command::next_job::{Moment, Preview};
 use crate::failure::Failure;
 use crate::names;
@@ -139,7 +140,15 @@ fn view(preview: &Preview, first: Date) -> View {
         month: first.strftime("%Y-%m").to_string(),
         time_zone: preview.zone_name.clone(),
         paused: preview.paused,
-        notes: preview.notes(Language::English),
+        notes: {
+            let last = first
+                .last_of_month()
+                .to_zoned_datetime(preview.zone.clone());
+            let last = last.map_or(Timestamp::MAX, |last| last.timestamp());
+            let mut notes = preview.notes(Language::English);
+            notes.extend(next_calendar::beyond(preview.schedules(), last));
+            notes
+        },
         days: shown,
         changes,
     }
@@ -176,7 +185,12 @@ fn text(view: &View, first: Date) -> String {
         text.push_str(&row(&|day| cell(day, &view.changes)));
     }
     if !view.changes.is_empty() {
-        text.push_str("\n* the clock changes:\n");
+        let by_calendar = view.changes.iter().any(|c| c.why == Some("calendar"));
+        let head = match by_calendar {
+            true => "a calendar or the clock decides",
+            false => "the clock changes",
+        };
+        text.push_str(&format!("\n* {head}:\n"));
         for change in view.changes.iter().take(MAX_LISTED) {
             text.push_str(&format!("  {}", super::next_job::line(change)));
         }

@@ -47,8 +47,29 @@ pub struct Get {
 /// One calendar, in its newest version or in another.
 async fn one(client: &Client, name: &JobName, version: Option<u32>) -> Result<Calendar, Failure> {
     let path = ["calendars", name.namespace.as_str(), name.name.as_str()];
-    let version = version.map(|version| ("version", version.to_string()));
-    client.get(&path, version.into_iter().collect()).await
+    let query = version.map(|version| ("version", version.to_string()));
+    match client.get(&path, query.into_iter().collect()).await {
+        Err(failure) if failure.exit == Exit::NotFound && version.is_none() => {
+            Err(with_candidates(client, failure, name).await)
+        }
+        answer => answer,
+    }
+}
+
+/// Adds to a failure the calendars that may have been meant.
+async fn with_candidates(client: &Client, failure: Failure, name: &JobName) -> Failure {
+    let query = vec![("limit", "1000".to_owned())];
+    let Ok(page) = client.get::<CalendarPage>(&["calendars"], query).await else {
+        return failure;
+    };
+    let known = page.items.iter();
+    let known: Vec<String> = known.map(|c| names::shown(&c.namespace, &c.name)).collect();
+    let near = names::near(&name.to_string(), &known);
+    let hint = match near.is_empty() {
+        true => "`sichen get calendars` lists what there is".to_owned(),
+        false => format!("did you mean {}?", near.join(", ")),
+    };
+    Failure::new(failure.exit, format!("{}\n  {hint}", failure.text))
 }
 
 /// The document of a calendar as a server has it.

@@ -9,7 +9,7 @@
 //! | `schedules` | list of `{cron: EXPR}`, `{cron: {expr, dialect, gap, fold}}`, `{every: 20m}`, `{every: {period, anchor}}`, `{at: TIME}`, `{after: 10m}` |
 //! | `timeZone` | IANA zone of the schedules, `UTC` if left out |
 //! | `start`, `end` | bounds, the end left out itself |
-//! | `calendar`, `calendarUse` | `{name, weekend, off, work}` and `working-days`, `days-off`, `roll-forward` or `roll-back` |
+//! | `calendar`, `calendarUse` | a calendar document, or `{name, weekend, off, work}`; and `working-days`, `days-off`, `roll-forward` or `roll-back` |
 //! | `key` | spreads `H` and jitter |
 //! | `catchUp` | `none`, `latest` (default), `{all: N}`, `coalesce` |
 //! | `startingDeadline` | latest start after the planned time, such as `10m` |
@@ -38,12 +38,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args as ClapArgs;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sichen_core::document::Duration;
+use sichen_core::document::{CalendarDocument, Duration};
 use sichen_core::schedule::calendar::{Calendar, Use};
 use sichen_core::schedule::cron::{Dialect, Fold, Gap};
 use sichen_core::schedule::cronjob::{self, Action, CronJob};
@@ -112,8 +112,23 @@ pub fn decide(text: &str) -> anyhow::Result<Value> {
         let case: CronJobCase = serde_json::from_value(case).context("the CronJob case")?;
         return Ok(decide_cronjob(&case));
     }
+    if let Some(calendar) = case.get_mut("calendar").filter(|c| c.get("kind").is_some()) {
+        *calendar = rules(calendar.take())?;
+    }
     let case: JobCase = serde_json::from_value(case).context("the case")?;
     decide_job(&case)
+}
+
+/// The rules that a calendar's document stands for.
+fn rules(document: Value) -> anyhow::Result<Value> {
+    let document: CalendarDocument = serde_json::from_value(document).context("the calendar")?;
+    let rules = document.calendar(1).map_err(|problems| {
+        let lines = problems
+            .iter()
+            .map(|p| format!("{}: {}", p.path, p.message));
+        anyhow!("the calendar: {}", lines.collect::<Vec<_>>().join("; "))
+    })?;
+    Ok(serde_json::to_value(rules)?)
 }
 
 #[derive(Debug, Deserialize)]

@@ -74,3 +74,22 @@ fn a_bad_case_names_what_is_wrong() {
     assert!(error(&zone.to_string()).contains("SC1120"));
     assert!(error("schedules: [").contains("cannot be read"));
 }
+
+#[test]
+fn a_case_may_have_a_calendars_document() {
+    let answer = decide(
+        "schedules: [{cron: 0 9 * * *}]
+highWater: 2026-10-07T00:00:00Z
+now: 2026-10-07T09:00:00Z
+calendarUse: working-days
+calendar:
+  apiVersion: sichen/v1
+  kind: Calendar
+  metadata: {name: c}
+  spec: {daysOff: [2026-10-07]}
+",
+    )
+    .unwrap();
+    assert_eq!(answer["decisions"], json!([]), "{answer}");
+    assert_eq!(answer["next_wake"], "2026-10-08T09:00:00Z");
+}

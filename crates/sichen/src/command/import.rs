@@ -6,11 +6,13 @@
 //! - Every imported job is held to the rules of `sichen apply` before it is shown.
 //!
 //! # Not here
-//! The sources themselves (`crontab`, `kubernetes`).
+//! The sources themselves (`crontab`, `kubernetes`, `calendar`).
 
+mod calendar;
 mod container;
 mod crontab;
 mod failures;
+mod icalendar;
 mod kubernetes;
 mod source;
 
@@ -31,6 +33,7 @@ use crate::client::{Client, Connection};
 use crate::command::documents::applied_line;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Form, Output};
+pub use calendar::of_file as calendar_of;
 use source::{Import, Imported, Level};
 
 /// Times compared with the source's where nothing else is asked for.
@@ -49,6 +52,8 @@ pub enum ImportFrom {
     Crontab(Crontab),
     /// Kubernetes manifests: CronJobs, alone or in lists; other kinds are named and passed over.
     Kubernetes(Kubernetes),
+    /// A calendar, from an iCalendar file (all-day events), or from a list of dates in YAML or JSON.
+    Calendar(calendar::Calendar),
 }
 
 /// Manifests.
@@ -164,6 +169,7 @@ pub async fn run(from: ImportFrom) -> Result<ExitCode, Failure> {
             }
             finish(sources, &args.target).await
         }
+        ImportFrom::Calendar(args) => calendar::run(&args).await,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod import;
 pub mod jobs;
 pub mod logs;
 pub mod next;
+pub mod next_calendar;
 pub mod next_job;
 pub mod offers;
 pub mod report;

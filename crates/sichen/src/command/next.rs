@@ -4,18 +4,22 @@
 //! The search itself (`sichen_core::schedule`); what falls out of a job's times ([`super::next_job`]).
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
+use sichen_core::schedule::calendar::Use;
 use sichen_core::schedule::cron::{Cron, Dialect, Error, Fold, Gap, Language};
-use sichen_core::schedule::{hash_of_key, zone_by_name};
+use sichen_core::schedule::{Schedule, hash_of_key, zone_by_name};
 
 use crate::client::Connection;
 use crate::command::next_job::{Preview, line};
+use crate::command::{import, next_calendar};
 use crate::failure::Failure;
 use crate::names;
 
@@ -32,7 +36,7 @@ pub struct Args {
     #[arg(
         value_name = "JOB",
         required_unless_present = "cron",
-        conflicts_with_all = ["cron", "dialect", "tz", "gap", "fold", "key"]
+        conflicts_with_all = ["cron", "dialect", "tz", "gap", "fold", "key", "calendar"]
     )]
     pub job: Option<String>,
     /// The expression, such as `30 2 * * 1-5`.
@@ -56,6 +60,18 @@ pub struct Args {
     /// A fixed time that a clock change repeats [default: first; kubernetes: both].
     #[arg(long, value_enum)]
     pub fold: Option<FoldArg>,
+    /// A calendar's document, or an iCalendar file: whose days the expression keeps to.
+    #[arg(long, value_name = "FILE", requires = "cron")]
+    pub calendar: Option<PathBuf>,
+    /// What the calendar does.
+    #[arg(
+        long = "use",
+        value_enum,
+        value_name = "USE",
+        requires = "calendar",
+        default_value = "working-days"
+    )]
+    pub usage: UseArg,
     /// Show instants strictly after this one (RFC 3339) [default: now].
     #[arg(long, value_name = "TIME")]
     pub after: Option<Timestamp>,
@@ -107,6 +123,19 @@ pub enum FoldArg {
     Both,
 }
 
+/// See [`Use`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UseArg {
+    /// Times on working days alone.
+    WorkingDays,
+    /// Times on days off alone.
+    DaysOff,
+    /// Times on days off move to the next working day.
+    RollForward,
+    /// Times on days off move to the working day before.
+    RollBack,
+}
+
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
@@ -124,12 +153,14 @@ pub async fn of_job(args: &Args, job: &str, out: &mut dyn Write) -> Result<ExitC
     let preview = Preview::of(&args.connection, names::job(job)?).await?;
     let after = args.after.unwrap_or_else(now);
     let moments = preview.moments(after, Timestamp::MAX, args.count as usize);
+    let last = moments.last().map_or(after, |moment| moment.instant);
+    let beyond = next_calendar::beyond(preview.schedules(), last);
     if args.output == Output::Json {
         let planned = moments.iter().filter(|moment| moment.planned);
         let planned: Vec<&str> = planned.map(|moment| moment.at.as_str()).collect();
         let answer = json!({
             "job": preview.name.to_string(), "time_zone": preview.zone_name,
-            "paused": preview.paused, "next": planned, "moments": moments,
+            "paused": preview.paused, "next": planned, "moments": moments, "warnings": beyond,
         });
         writeln!(out, "{answer}")?;
         return Ok(ExitCode::SUCCESS);
@@ -149,6 +180,9 @@ pub async fn of_job(args: &Args, job: &str, out: &mut dyn Write) -> Result<ExitC
             "(none after that)"
         };
         writeln!(out, "{why}")?;
+    }
+    for warning in beyond {
+        writeln!(out, "warning: {warning}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -185,10 +219,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         args.fold.map_or(cron.fold(), Fold::from),
     );
     let cron = cron.with_gap(gap).with_fold(fold);
+    let kept = match kept(args, dialect, &zone, gap, fold) {
+        Ok(kept) => kept,
+        Err(why) => {
+            eprintln!("error: --calendar: {why}");
+            if args.output == Output::Json {
+                let answer = json!({"error": {"field": "calendar", "message": why.to_string()}});
+                writeln!(out, "{answer}")?;
+            }
+            return Ok(ExitCode::from(REFUSED));
+        }
+    };
     let mut at = args.after.unwrap_or_else(now);
     let mut found = Vec::new();
     while found.len() < args.count as usize
-        && let Some(next) = cron.next(at, &zone)
+        && let Some(next) = match &kept {
+            Some(schedule) => schedule.next(at),
+            None => cron.next(at, &zone),
+        }
     {
         found.push(next.display_with_offset(zone.to_offset(next)).to_string());
         at = next;
@@ -210,7 +258,29 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if !cron.is_never() && found.len() < args.count as usize {
         writeln!(out, "(none after that)")?;
     }
+    for warning in next_calendar::beyond(kept.as_slice(), at) {
+        writeln!(out, "warning: {warning}")?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The expression on the days of the calendar that was given, if one was.
+fn kept(
+    args: &Args,
+    dialect: Dialect,
+    zone: &TimeZone,
+    gap: Gap,
+    fold: Fold,
+) -> anyhow::Result<Option<Schedule>> {
+    let Some(path) = &args.calendar else {
+        return Ok(None);
+    };
+    let calendar = import::calendar_of(path).map_err(|failure| anyhow!("{}", failure.text))?;
+    let zone = zone.iana_name().unwrap_or("UTC");
+    let hash = Some(hash_of_key(&args.key));
+    let schedule = Schedule::cron(&args.cron, dialect, zone, hash, Timestamp::UNIX_EPOCH)?;
+    let schedule = schedule.with_policy(gap, fold);
+    Ok(Some(schedule.on(Arc::new(calendar), args.usage.into())?))
 }
 
 #[expect(
@@ -263,6 +333,17 @@ impl From<DialectArg> for Dialect {
             DialectArg::Seconds => Dialect::Seconds,
             DialectArg::Kubernetes => Dialect::Kubernetes,
             DialectArg::Quartz => Dialect::Quartz,
+        }
+    }
+}
+
+impl From<UseArg> for Use {
+    fn from(usage: UseArg) -> Use {
+        match usage {
+            UseArg::WorkingDays => Use::WorkingDays,
+            UseArg::DaysOff => Use::DaysOff,
+            UseArg::RollForward => Use::RollForward,
+            UseArg::RollBack => Use::RollBack,
         }
     }
 }

@@ -18,6 +18,7 @@ use sichen_core::schedule::cron::{Cron, Dialect, Language};
 use sichen_core::schedule::{Schedule, hash_of_key, zone_by_name};
 use sichen_server::rest::wire::Job;
 
+use super::next_calendar;
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 
@@ -47,7 +48,7 @@ pub struct Moment {
     pub local: String,
     /// Whether it is a planned time.
     pub planned: bool,
-    /// `gap` or `fold`, where a clock change has to do with it.
+    /// `gap` or `fold`, where a clock change has to do with it; `calendar`, where a calendar has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<&'static str>,
     /// The same in words.
@@ -128,7 +129,7 @@ impl Preview {
                 "paused: none of these runs before `sichen resume {job}`"
             ));
         }
-        for spec in &self.document.spec.schedules {
+        for (i, spec) in self.document.spec.schedules.iter().enumerate() {
             let mut note = match (&spec.cron, spec.every, &spec.at) {
                 (Some(text), ..) => {
                     let dialect = spec.dialect.unwrap_or_else(|| Dialect::of(text));
@@ -150,6 +151,10 @@ impl Preview {
             };
             if let Some(zone) = &spec.time_zone {
                 note.push_str(&format!("; in {zone}"));
+            }
+            // All are there, or there were no preview.
+            if let Some(uses) = self.schedules().get(i).and_then(next_calendar::uses) {
+                note.push_str(&format!("; {uses}"));
             }
             if let Some(from) = &spec.from {
                 note.push_str(&format!("; no time before {from}"));
@@ -198,6 +203,9 @@ impl Preview {
         let mut moments: Vec<Moment> = planned.iter().flat_map(|at| self.moment(*at)).collect();
         moments.retain(|moment| moment.instant <= end);
         moments.extend(self.gaps(after, end));
+        for schedule in self.schedules() {
+            moments.extend(next_calendar::displaced(self, schedule, after, end));
+        }
         moments.sort_by_key(|moment| (moment.instant, !moment.planned));
         moments.dedup();
         moments
@@ -260,7 +268,12 @@ impl Preview {
         told
     }
 
-    fn told(
+    /// An instant in the job's zone.
+    pub fn shown(&self, at: Timestamp) -> String {
+        at.display_with_offset(self.zone.to_offset(at)).to_string()
+    }
+
+    pub fn told(
         &self,
         at: Timestamp,
         local: DateTime,
@@ -269,7 +282,7 @@ impl Preview {
     ) -> Moment {
         let (why, note) = why.unzip();
         Moment {
-            at: at.display_with_offset(self.zone.to_offset(at)).to_string(),
+            at: self.shown(at),
             local: local.to_string(),
             planned,
             why,

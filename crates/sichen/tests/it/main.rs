@@ -10,6 +10,7 @@
 )]
 
 mod audit;
+mod calendars;
 mod cli;
 mod data_source;
 mod database;
