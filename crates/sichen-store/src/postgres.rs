@@ -132,6 +132,31 @@ pub async fn facts(url: &str) -> Result<Vec<(String, String)>, Error> {
     check::facts(&client).await
 }
 
+/// A transaction that has been open for long. While it lasts the database keeps every version of every
+/// row that has changed since, which all others walk over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldTransaction {
+    /// The process of its session; 0 for a prepared one, which has none.
+    pub pid: i32,
+    /// How long it has been open, if that may be known.
+    pub age_seconds: Option<i64>,
+    /// Whose it is, for people.
+    pub what: String,
+}
+
+/// Transactions in the database at `url` that have been open for longer than `older_than`, the oldest
+/// first; at most ten.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn old_transactions(
+    url: &str,
+    older_than: Duration,
+) -> Result<Vec<OldTransaction>, Error> {
+    let client = connect(url, &[("application_name", "sichen-check")]).await?;
+    check::old_transactions(&client, older_than).await
+}
+
 /// A store in one PostgreSQL database.
 #[derive(Debug)]
 pub struct PostgresStore {

@@ -10,7 +10,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use sichen_core::lease::Rhythm;
@@ -20,12 +21,19 @@ use sichen_server::Server;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
 use sichen_server::rest::About;
+use sichen_server::rest::wire::OldTransaction;
 use sichen_server::tls::Tls;
+use sichen_store::postgres;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
 use crate::store_at::StoreAt;
+
+/// A transaction that is open for longer is told of.
+const OLD_AFTER: Duration = Duration::from_secs(300);
+/// How often old transactions are looked for.
+const LOOK_EACH: Duration = Duration::from_secs(60);
 
 /// What a node is.
 #[derive(Clone, Debug)]
@@ -45,7 +53,7 @@ pub struct Node {
     /// Its own beat and lease.
     pub node: Rhythm,
     /// How a store in PostgreSQL is spoken to.
-    pub store_options: sichen_store::postgres::Options,
+    pub store_options: postgres::Options,
     /// How long ended runs are kept.
     pub retention: SignedDuration,
 }
@@ -57,6 +65,8 @@ pub struct Opened {
     streams: Arc<Streams>,
     server: Server,
     tls: Option<Arc<Tls>>,
+    /// The database to look after, and where to write what is found.
+    held_up: Option<(String, Arc<Mutex<Vec<OldTransaction>>>)>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -96,6 +106,11 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         data: std::path::absolute(&node.data).unwrap_or_else(|_| node.data.clone()),
         store: store.to_owned(),
         settings: settings.into_iter().collect(),
+        ..About::default()
+    };
+    let held_up = match &node.store {
+        StoreAt::Postgres(url) => Some((url.clone(), about.old_transactions.clone())),
+        StoreAt::Directory(_) => None,
     };
     let server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
     let mut server = server.with_about(about);
@@ -107,6 +122,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         streams,
         server,
         tls,
+        held_up,
         listener,
         address,
     })
@@ -159,9 +175,16 @@ impl Opened {
                 None => std::future::pending().await,
             }
         };
+        let look = async {
+            match &self.held_up {
+                Some((url, found)) => watch_transactions(url, found).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.server.serve(self.listener, stop) => {}
             () = watch => {}
+            () = look => {}
         }
         self.streams.close().await;
         if let Err(error) = running.stop().await {
@@ -169,6 +192,37 @@ impl Opened {
         }
         tracing::info!("the server has stopped");
         Ok(())
+    }
+}
+
+/// Looks for transactions of others that hold the database up; each is warned of once.
+async fn watch_transactions(url: &str, found: &Mutex<Vec<OldTransaction>>) {
+    loop {
+        match postgres::old_transactions(url, OLD_AFTER).await {
+            Ok(old) => {
+                let old = old.into_iter().map(|old| OldTransaction {
+                    pid: old.pid,
+                    age_seconds: old.age_seconds,
+                    what: old.what,
+                });
+                let old: Vec<OldTransaction> = old.collect();
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_known = |new: &OldTransaction| found.iter().any(|o| o.pid == new.pid);
+                for new in old.iter().filter(|new| !is_known(new)) {
+                    tracing::warn!(
+                        pid = new.pid,
+                        age_seconds = new.age_seconds,
+                        what = new.what,
+                        "a transaction that is open for long holds the database up: old rows can't \
+                         be removed until it ends"
+                    );
+                }
+                *found = old;
+            }
+            // The store's own calls say what is wrong with the database.
+            Err(error) => tracing::debug!(%error, "old transactions can't be looked for"),
+        }
+        tokio::time::sleep(LOOK_EACH).await;
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
@@ -21,6 +22,8 @@ pub struct About {
     pub store: String,
     /// What the store's server said of itself at the start, such as `fsync`.
     pub settings: BTreeMap<String, String>,
+    /// What was found last of transactions that hold the store up; whoever looks writes it here.
+    pub old_transactions: Arc<Mutex<Vec<wire::OldTransaction>>>,
 }
 
 /// Version, clock, store and disk of the server that answers.
@@ -50,6 +53,11 @@ pub(super) async fn server(State(api): State<Api>) -> Answer<wire::ServerStatus>
         not_ready: unready,
         store: about.store.clone(),
         store_settings: about.settings.clone(),
+        old_transactions: about
+            .old_transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone(),
         data: about.data.display().to_string(),
         disk,
     }))

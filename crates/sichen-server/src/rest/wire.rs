@@ -791,11 +791,27 @@ pub struct ServerStatus {
     pub store: String,
     /// What the store's server said of itself when this one started.
     pub store_settings: BTreeMap<String, String>,
+    /// Transactions in the store's database that are open for so long that they hold it up, the oldest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_transactions: Vec<OldTransaction>,
     /// The server's data directory.
     pub data: String,
     /// The disk that it is on, if it can be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
+}
+
+/// A transaction of anybody's that has been open for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OldTransaction {
+    /// The database's process for its session; 0 for a prepared one, which has none.
+    pub pid: i32,
+    /// How long it has been open, if the server may know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// Whose it is.
+    pub what: String,
 }
 
 /// Room on a disk.

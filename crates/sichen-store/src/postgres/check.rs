@@ -1,7 +1,11 @@
 //! What is looked at before a server is used.
 
-use sichen_core::port::Error;
+use std::time::Duration;
 
+use sichen_core::port::Error;
+use tokio_postgres::types::ToSql;
+
+use super::OldTransaction;
 use super::fault::{Result, fault};
 use super::link::Link;
 
@@ -49,6 +53,42 @@ pub(super) async fn server(link: &Link, unsafe_durability: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The most old transactions that are told of.
+const MAX_OLD: u32 = 10;
+
+/// Sessions of this database that keep old row versions from being removed, and prepared transactions.
+/// Of other users' sessions only who may read all statistics is told the age; without it, what counts is
+/// how many transactions began since.
+const OLD: &str = "\
+  select a.pid, extract(epoch from clock_timestamp() - a.xact_start)::bigint, \
+    format('session of user %s, application %L%s', a.usename, a.application_name, ', ' || a.state) \
+  from pg_stat_activity a where a.datname = current_database() and a.pid <> pg_backend_pid() \
+    and (a.xact_start < clock_timestamp() - make_interval(secs => $1) \
+      or (a.xact_start is null and age(a.backend_xmin) > 1000000)) \
+  union all \
+  select 0, extract(epoch from clock_timestamp() - p.prepared)::bigint, \
+    format('prepared transaction %L of user %s', p.gid, p.owner) \
+  from pg_prepared_xacts p where p.database = current_database() \
+    and p.prepared < clock_timestamp() - make_interval(secs => $1) \
+  order by 2 desc nulls last limit $2::bigint";
+
+/// # Errors
+/// [`Error::Unavailable`] if the server does not answer.
+pub(super) async fn old_transactions(
+    client: &tokio_postgres::Client,
+    older_than: Duration,
+) -> Result<Vec<OldTransaction>> {
+    let params: [&(dyn ToSql + Sync); 2] = [&older_than.as_secs_f64(), &i64::from(MAX_OLD)];
+    let rows = client.query(OLD, &params).await;
+    let rows = rows.map_err(|e| fault(&e).0)?;
+    let old = rows.iter().map(|row| OldTransaction {
+        pid: row.get(0),
+        age_seconds: row.get(1),
+        what: row.get(2),
+    });
+    Ok(old.collect())
 }
 
 /// The settings that people ask about when something is wrong.

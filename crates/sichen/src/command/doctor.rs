@@ -202,6 +202,20 @@ fn server(found: &mut Findings, status: &ServerStatus, asked: Timestamp, answere
         ),
     }
     store(found, status);
+    for old in &status.old_transactions {
+        let age = old.age_seconds.map_or_else(String::new, |s| {
+            format!(" for {}", output::span(jiff::SignedDuration::from_secs(s)))
+        });
+        let todo = match old.pid {
+            0 => "commit it or roll it back".to_owned(),
+            pid => format!("end it (`select pg_terminate_backend({pid})`)"),
+        };
+        let text = format!(
+            "a transaction is open{age} and keeps old rows from being removed: {}, pid {}; {todo}",
+            old.what, old.pid
+        );
+        found.add(Grade::Warn, "store", text);
+    }
     if let Some(disk) = status.disk {
         let grade = match disk.free_bytes {
             free if free < NO_ROOM => Grade::Fail,

@@ -4,6 +4,7 @@
 
 mod faults;
 mod look;
+mod old;
 mod plans;
 mod pooled;
 mod server;

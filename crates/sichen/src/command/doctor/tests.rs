@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sichen_server::rest::wire::Disk;
+use sichen_server::rest::wire::{Disk, OldTransaction};
 
 use super::*;
 
@@ -20,6 +20,7 @@ fn status() -> ServerStatus {
             ]
             .map(|(k, v)| (k.to_owned(), v.to_owned())),
         ),
+        old_transactions: Vec::new(),
         data: "/data".to_owned(),
         disk: Some(Disk {
             free_bytes: 10 << 30,
@@ -64,6 +65,14 @@ fn each_fault_is_found_with_its_weight() {
         assert_eq!(graded(&status, 0), [(Grade::Fail, "store")], "{name}");
     }
     check(|s| s.store_settings.clear(), (Grade::Warn, "store"));
+    let old = |s: &mut ServerStatus| {
+        s.old_transactions.push(OldTransaction {
+            pid: 17,
+            age_seconds: Some(400),
+            what: "session of user u, application 'report'".to_owned(),
+        });
+    };
+    check(old, (Grade::Warn, "store"));
     let room = |free: u64| {
         let mut status = status();
         status.disk = Some(Disk {
