@@ -7,6 +7,8 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::cron::work::step;
+
 /// The instants `[start, end)` at which a zone has the offset `offset`, all in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
@@ -80,6 +82,7 @@ pub(crate) fn offset(zone: &TimeZone, at: i64) -> i64 {
 
 fn end(zone: &TimeZone, at: i64, offset: i64) -> i64 {
     zone.following(instant(at))
+        .inspect(|_| step())
         .find(|transition| i64::from(transition.offset().seconds()) != offset)
         .map_or(i64::MAX, |transition| transition.timestamp().as_second())
 }
@@ -88,6 +91,7 @@ fn end(zone: &TimeZone, at: i64, offset: i64) -> i64 {
 fn start(zone: &TimeZone, at: i64, offset: i64) -> (i64, Option<i64>) {
     // Strictly earlier than the argument, hence one later than `at`.
     for transition in zone.preceding(instant(at + 1)) {
+        step();
         let start = transition.timestamp().as_second();
         if start <= FIRST {
             break;

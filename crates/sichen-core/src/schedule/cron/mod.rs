@@ -15,6 +15,7 @@ mod field;
 mod parse;
 mod pattern;
 mod search;
+pub(super) mod work;
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;

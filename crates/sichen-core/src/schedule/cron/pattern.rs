@@ -8,6 +8,8 @@
 //!   400-year cycle of the calendar, after which days and weekdays repeat exactly.
 //! - `next` and `prev` are inclusive and agree with `count`.
 
+use super::work::step;
+
 pub(crate) const DAY: i64 = 86_400;
 /// 400 years and one month.
 const MAX_MONTHS: u32 = 4_801;
@@ -136,6 +138,7 @@ impl Pattern {
         }
         days = clear_through(days, of_month);
         for _ in 0..MAX_MONTHS {
+            step();
             if days != 0 {
                 let found = month.first_day + i64::from(days.trailing_zeros()) - 1;
                 return Some(found * DAY + self.first_time());
@@ -159,6 +162,7 @@ impl Pattern {
         }
         days &= (1 << of_month) - 1;
         for _ in 0..MAX_MONTHS {
+            step();
             if days != 0 {
                 let found = month.first_day + i64::from(31 - days.leading_zeros()) - 1;
                 return Some(found * DAY + self.last_time());

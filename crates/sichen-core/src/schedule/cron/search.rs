@@ -7,7 +7,8 @@
 //! # Invariants
 //! - [`next`] is strictly after its argument, [`prev`] strictly before, and each undoes the other.
 //! - An instant is found once, however many civil times lead to it.
-//! - The number of stretches walked is bounded by the number of transitions up to the next match.
+//! - The number of stretches walked is bounded by the number of transitions within days of a civil
+//!   match; where there is none for long, they are not looked at.
 
 use jiff::tz::TimeZone;
 
@@ -53,20 +54,25 @@ impl<'a> Search<'a> {
         if from > LAST {
             return None;
         }
-        let mut stretch = if self.starts_matter() {
-            Stretch::at(self.zone, from)
-        } else {
-            Stretch::from(self.zone, from)
-        };
+        let mut stretch = self.stretch(from);
         let mut at = from;
         loop {
             if let Some(found) = self.next_in(&stretch, at) {
                 return (found <= LAST).then_some(found);
             }
-            // A fold goes back by a day at most; if there is nothing from there on, there is nothing.
-            self.pattern.next(at + stretch.offset - 2 * DAY)?;
-            stretch = stretch.next(self.zone)?;
-            at = stretch.start;
+            // A fold goes back by a day at most; if there is nothing from there on, there is nothing,
+            // and if there is nothing for long, the clock changes in between are passed over.
+            let civil = self.pattern.next(at + stretch.offset - 2 * DAY)?;
+            let far = civil - stretch.offset - 2 * DAY;
+            if far > LAST {
+                return None;
+            }
+            if far > stretch.end {
+                (at, stretch) = (far, self.stretch(far));
+            } else {
+                stretch = stretch.next(self.zone)?;
+                at = stretch.start;
+            }
         }
     }
 
@@ -82,9 +88,17 @@ impl<'a> Search<'a> {
             if let Some(found) = self.prev_in(&stretch, at) {
                 return (found >= FIRST).then_some(found);
             }
-            self.pattern.prev(at + stretch.offset + 2 * DAY)?;
-            stretch = stretch.prev(self.zone)?;
-            at = stretch.end - 1;
+            let civil = self.pattern.prev(at + stretch.offset + 2 * DAY)?;
+            let far = civil - stretch.offset + 2 * DAY;
+            if far < FIRST {
+                return None;
+            }
+            if far < stretch.start.saturating_sub(1) {
+                (at, stretch) = (far, Stretch::at(self.zone, far));
+            } else {
+                stretch = stretch.prev(self.zone)?;
+                at = stretch.end - 1;
+            }
         }
     }
 
@@ -185,6 +199,15 @@ impl<'a> Search<'a> {
             Gap::Skip => civil,
             Gap::FirstValid => self.pattern.next(gap).unwrap_or(civil),
             Gap::Shift => civil - width,
+        }
+    }
+
+    /// The stretch from a second on; with its start, if that matters.
+    fn stretch(&self, at: i64) -> Stretch {
+        if self.starts_matter() {
+            Stretch::at(self.zone, at)
+        } else {
+            Stretch::from(self.zone, at)
         }
     }
 
