@@ -353,6 +353,11 @@ impl Context {
                 "the checkpoint is too long to be shown; its counters are kept");
             position.clear();
         }
+        if position.contains('\0') {
+            tracing::warn!(lease = %self.inner.lease,
+                "the checkpoint has a NUL character, which stores can't take; its counters are kept");
+            position.clear();
+        }
         let mut slot = self.slot();
         slot.seq += 1;
         slot.counters.done = counters.done.or(slot.counters.done);

@@ -13,7 +13,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
 use sichen_core::model::Failure;
-use sichen_core::port::{Error, Finish, FinishVerdict, ShardFacts};
+use sichen_core::port::{Answer, Error, Finish, FinishVerdict, ShardFacts};
 use sichen_core::retry::Policy;
 
 use super::{Plan, Report, ReportVerdict, Sessions};
@@ -72,7 +72,11 @@ impl Sessions {
         };
         let run = |item: &Finish| item.key.run;
         let blocked = &self.dispatcher.blocked;
-        let verdicts = blocked.write(&items, run, now, end).await?;
+        let verdicts = match blocked.write(&items, run, now, &end).await {
+            // One that the store can't take is not to hold its neighbours.
+            Err(Error::Corrupt(_)) if items.len() > 1 => one_by_one(&items, end).await?,
+            verdicts => verdicts?,
+        };
         let mut answers = Vec::with_capacity(items.len());
         for (item, verdict) in items.iter().zip(verdicts) {
             let Some(verdict) = verdict else {
@@ -160,6 +164,25 @@ impl Sessions {
         }
         Ok(finish(report, transition, expand))
     }
+}
+
+/// Hands `items` over each by itself; `None` for one that the store can't take.
+async fn one_by_one<'s>(
+    items: &[Finish],
+    end: impl Fn(Vec<Finish>) -> Answer<'s, Vec<FinishVerdict>>,
+) -> Result<Vec<Option<FinishVerdict>>, Error> {
+    let mut verdicts = Vec::with_capacity(items.len());
+    for item in items {
+        verdicts.push(match end(vec![item.clone()]).await {
+            Ok(verdicts) => verdicts.into_iter().next(),
+            Err(error @ Error::Corrupt(_)) => {
+                tracing::error!(shard = %item.key, %error, "the end of an attempt can't be stored");
+                None
+            }
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(verdicts)
 }
 
 /// Writes on the failure which of the job's rules decided what became of it.

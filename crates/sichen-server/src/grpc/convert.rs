@@ -78,11 +78,14 @@ pub(super) fn progress(counters: &v1::Counters) -> Progress {
         done: count(counters.done.unwrap_or(0)),
         expected: counters.expected.map(count),
         rate_milli,
-        waiting_on: cut(&counters.waiting_on, 256),
+        waiting_on: clean(&counters.waiting_on, 256),
     }
 }
 
-fn cut(text: &str, bytes: usize) -> String {
+/// Foreign text as every store can take it: at most `bytes` long, and without NUL characters, which
+/// PostgreSQL has no place for. What a process wrote to its stderr may have any.
+pub(super) fn clean(text: &str, bytes: usize) -> String {
+    let text = text.replace('\0', "\u{fffd}");
     text[..text.floor_char_boundary(bytes)].to_owned()
 }
 
@@ -91,6 +94,15 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
     let name = |what: &str, text: &str| {
         Name::new(text).map_err(|e| format!("SC4004: the {what} {text:?} {e}"))
     };
+    let ids = [&hello.worker_uid, &hello.boot_id, &hello.incarnation];
+    let offered = hello.handlers.iter().chain(hello.labels.keys());
+    if ids
+        .into_iter()
+        .chain(offered)
+        .any(|text| text.contains('\0'))
+    {
+        return Err("SC4004: a NUL character in an id or in the name of a handler".to_owned());
+    }
     let mut journal = Vec::new();
     let mut dead = Vec::new();
     for entry in hello.journal {
@@ -179,8 +191,8 @@ pub(super) fn report(finish: v1::Finish) -> Option<Report> {
 
 fn failure(error: v1::AttemptError) -> Failure {
     Failure {
-        code: cut(&error.code, 128),
-        message: cut(&error.message, 4096),
+        code: clean(&error.code, 128),
+        message: clean(&error.message, 4096),
     }
 }
 
@@ -222,6 +234,10 @@ pub(super) fn checkpoint(
     let key = shard(report.shard.as_ref()?);
     let checkpoint = report.checkpoint?;
     let position = String::from_utf8(checkpoint.position).ok()?;
+    if position.contains('\0') {
+        // Changed it would be another position.
+        return None;
+    }
     Some(SaveCheckpoint {
         key,
         token: Token(report.token),
@@ -454,3 +470,6 @@ fn descriptor(work: &Work, total: u32) -> v1::Descriptor {
         descriptor: Some(wire),
     }
 }
+
+#[cfg(test)]
+mod tests;

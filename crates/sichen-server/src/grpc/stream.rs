@@ -335,7 +335,7 @@ impl Stream {
                 Some(item) => items.push(item),
                 None => tracing::warn!(
                     worker = self.actor,
-                    "SC4007: a checkpoint whose position is not UTF-8 text was passed over"
+                    "SC4007: a checkpoint whose position is not UTF-8 text, or has a NUL character, was passed over"
                 ),
             }
         }
@@ -408,7 +408,7 @@ fn rejected(reject: v1::Reject) -> Option<Report> {
         digest: format!("reject:{code}"),
         failure: Some(Failure {
             code,
-            message: reject.detail,
+            message: convert::clean(&reject.detail, 4096),
         }),
         progress: None,
         plan: None,

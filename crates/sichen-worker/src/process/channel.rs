@@ -148,6 +148,10 @@ async fn answer(line: Line, said: &Said, context: &Context) -> Answer {
         let why = format!("a position has {MAX_POSITION_BYTES} bytes at most");
         return Answer("refused", why);
     }
+    let position = line.checkpoint.as_deref();
+    if position.is_some_and(|position| position.contains('\0')) {
+        return Answer("refused", "a position has no NUL character".to_owned());
+    }
     if said.take(line, context).is_err() {
         return stopped(context);
     }

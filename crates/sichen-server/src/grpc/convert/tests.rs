@@ -1,0 +1,100 @@
+//! Nothing that a worker says can keep the store from taking it.
+
+use super::*;
+
+const POISON: &str = "before\0after";
+
+fn failed(message: &str) -> v1::Finish {
+    v1::Finish {
+        shard: shard_ref(ShardKey::new(sichen_core::ids::RunId(1), 0)),
+        token: 1,
+        outcome: v1::Outcome::Failed.into(),
+        error: Some(v1::AttemptError {
+            code: message.to_owned(),
+            message: message.to_owned(),
+            kind: v1::ErrorKind::Retryable.into(),
+        }),
+        counters: Some(v1::Counters {
+            waiting_on: message.to_owned(),
+            ..v1::Counters::default()
+        }),
+        ..v1::Finish::default()
+    }
+}
+
+#[test]
+fn no_nul_of_an_attempts_end_reaches_the_store() {
+    let report = report(failed(POISON)).unwrap();
+    let failure = report.failure.unwrap();
+    let waiting_on = report.progress.unwrap().waiting_on;
+    for text in [failure.code, failure.message, waiting_on] {
+        assert_eq!(text, "before\u{fffd}after");
+    }
+}
+
+#[test]
+fn what_stands_for_a_nul_counts_towards_the_limit() {
+    let failure = report(failed(&"\0".repeat(5_000)))
+        .unwrap()
+        .failure
+        .unwrap();
+    assert_eq!((failure.code.len(), failure.message.len()), (126, 4_095));
+}
+
+#[test]
+fn a_journal_with_a_nul_does_not_keep_its_worker_out() {
+    let finished = v1::journaled_attempt::State::Finished(failed(POISON));
+    let hello = hello(v1::Hello {
+        worker_name: "w".to_owned(),
+        pool: "default".to_owned(),
+        journal: vec![v1::JournaledAttempt {
+            state: Some(finished),
+            ..v1::JournaledAttempt::default()
+        }],
+        ..v1::Hello::default()
+    });
+    let journal = hello.unwrap().journal;
+    let failure = journal[0].failure.clone().unwrap();
+    assert!(!failure.message.contains('\0'));
+}
+
+#[test]
+fn a_worker_whose_names_have_a_nul_is_refused() {
+    let sound = v1::Hello {
+        worker_name: "w".to_owned(),
+        pool: "default".to_owned(),
+        ..v1::Hello::default()
+    };
+    assert!(hello(sound.clone()).is_ok());
+    let spoil: [fn(&mut v1::Hello); 4] = [
+        |h| h.worker_uid = POISON.to_owned(),
+        |h| h.incarnation = POISON.to_owned(),
+        |h| h.handlers = vec![POISON.to_owned()],
+        |h| {
+            drop(
+                h.labels
+                    .insert(format!("data-source/{POISON}"), String::new()),
+            )
+        },
+    ];
+    for spoil in spoil {
+        let mut bad = sound.clone();
+        spoil(&mut bad);
+        assert!(hello(bad).unwrap_err().starts_with("SC4004"));
+    }
+}
+
+#[test]
+fn a_position_with_a_nul_is_passed_over() {
+    let report = |position: &str| v1::CheckpointReport {
+        shard: shard_ref(ShardKey::new(sichen_core::ids::RunId(1), 0)),
+        token: 1,
+        checkpoint: Some(v1::Checkpoint {
+            seq: 1,
+            position: position.as_bytes().to_vec(),
+            counters: None,
+        }),
+    };
+    assert!(checkpoint(report("id:1"), SessionId(1)).is_some());
+    assert!(checkpoint(report(POISON), SessionId(1)).is_none());
+}
