@@ -34,6 +34,9 @@ pub use values::*;
 
 /// The most items one batch may have.
 pub const MAX_BATCH: usize = 500;
+/// Shards of new runs in one transaction: one that has as many takes no more runs. (A run is never
+/// divided, and may have more.)
+pub const MAX_BATCH_SHARDS: usize = 20_000;
 /// The most rows one page of a listing may have.
 pub const MAX_PAGE: u32 = 1_000;
 

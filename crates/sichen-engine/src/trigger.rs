@@ -19,9 +19,10 @@ use sichen_core::document::{Document, Problem, Request, Timing, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::lifecycle::{StopCause, WaitsFor};
 use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
+use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Fence, Page, RequestVerdict, RunFilter,
-    Store,
+    Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Fence, MAX_BATCH_SHARDS, Page,
+    RequestVerdict, RunFilter, Store,
 };
 use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
@@ -144,6 +145,7 @@ impl Trigger {
             pass.next = pass.next.into_iter().chain([soon]).min();
         }
         let (mut items, mut names) = (Vec::new(), Vec::new());
+        let mut shards = 0;
         for job in near {
             let Some(next) = job.next_due else { continue };
             if next > now {
@@ -158,6 +160,7 @@ impl Trigger {
                 Some((item, more)) => {
                     let again = if more { Some(now) } else { item.next_due };
                     pass.next = pass.next.into_iter().chain(again).min();
+                    shards += item.runs.iter().map(|run| run.shards.len()).sum::<usize>();
                     items.push(item);
                     names.push(job.name.clone());
                 }
@@ -167,10 +170,28 @@ impl Trigger {
                     names.push(job.name.clone());
                 }
             }
+            if shards >= MAX_BATCH_SHARDS {
+                let (items, names) = (std::mem::take(&mut items), std::mem::take(&mut names));
+                self.write(items, names, now, &mut pass).await?;
+                shards = 0;
+            }
         }
+        self.write(items, names, now, &mut pass).await?;
+        Ok(pass)
+    }
+
+    /// Writes steps of jobs, in one transaction.
+    async fn write(
+        &self,
+        mut items: Vec<Advance>,
+        names: Vec<JobName>,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
         if items.is_empty() {
-            return Ok(pass);
+            return Ok(());
         }
+        let store = &*self.context.store;
         let skipped: Vec<u64> = items
             .iter()
             .map(|i| i.decisions.iter().map(|d| d.count).sum())
@@ -205,7 +226,7 @@ impl Trigger {
             }
         }
         self.dispatcher.written(written, now).await;
-        Ok(pass)
+        Ok(())
     }
 
     /// The fences of the partitions of these jobs.
@@ -238,7 +259,13 @@ impl Trigger {
         for Problem { path, message } in problems {
             tracing::error!(job = %job.name, path, "SC4011: this schedule is passed over: {message}");
         }
-        let plan = timing.due(job.high_water, now, false);
+        let mut plan = timing.due(job.high_water, now, false);
+        if let [first, _, ..] = plan.runs.as_slice() {
+            let most = runs_a_batch(job, &document, first, now);
+            if plan.runs.len() > most as usize {
+                plan = timing.due_at_most(job.high_water, now, most);
+            }
+        }
         let open = if timing.overlap == Overlap::Allow || plan.runs.is_empty() {
             Vec::new()
         } else {
@@ -285,6 +312,18 @@ impl Trigger {
         }
         Ok(())
     }
+}
+
+/// How many runs of `job` one step writes: their shards are to fit into one transaction. Each has
+/// about as many as `first`.
+fn runs_a_batch(job: &Job, document: &Document, first: &PlannedRun, now: Timestamp) -> u32 {
+    let occasion = Occasion::Planned {
+        at: first.planned,
+        rerun: 0,
+    };
+    let run = new_run(document, request(job, occasion, first), now);
+    let shards = run.map_or(1, |run| run.shards.len());
+    u32::try_from(MAX_BATCH_SHARDS / shards.max(1)).map_or(u32::MAX, |most| most.max(1))
 }
 
 /// A job that can't be decided makes room for others: it is looked at again later, and its mark

@@ -103,6 +103,14 @@ impl Timing {
         due(&input)
     }
 
+    /// As [`Timing::due`] of a job that is not paused, with `runs` runs at most.
+    #[must_use]
+    pub fn due_at_most(&self, high_water: Timestamp, now: Timestamp, runs: u32) -> DuePlan {
+        let mut input = self.input(high_water, now);
+        input.limit = input.limit.min(runs.max(1));
+        due(&input)
+    }
+
     /// Decides everything in `(high_water, now]`, whatever there is: nothing may be left to the
     /// revision that comes next, which does not have these instants.
     #[must_use]

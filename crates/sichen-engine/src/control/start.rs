@@ -17,7 +17,7 @@ use sichen_core::ids::{Occasion, RunId};
 use sichen_core::lifecycle::WaitsFor;
 use sichen_core::model::{Job, Period, Waits};
 use sichen_core::name::JobName;
-use sichen_core::port::{Counted, CreateVerdict, Granted, MAX_BATCH, NewRun};
+use sichen_core::port::{Counted, CreateVerdict, Granted, MAX_BATCH, MAX_BATCH_SHARDS, NewRun};
 use sichen_core::schedule::Nominal;
 use sichen_core::schedule::overlap::{Origin, Overlap, Verdict, judge};
 
@@ -107,7 +107,6 @@ impl Control {
             if open.is_empty() {
                 break;
             }
-            let mut asked = Vec::with_capacity(open.len());
             // Names read in this round are no memories.
             let mut fresh = BTreeSet::new();
             let now = match self.context.store.now().await {
@@ -118,21 +117,26 @@ impl Control {
                     break;
                 }
             };
-            for place in open.drain(..) {
+            // Made when their transaction comes: all at once they may be many shards.
+            let (mut batch, mut shards) = (Vec::new(), 0);
+            for place in std::mem::take(&mut open) {
                 let Some(wanted) = wanted.get(place) else {
                     continue;
                 };
                 match self.ask(place, wanted, now, &mut fresh).await {
-                    Ok(made) => asked.push(made),
+                    Ok(made) => {
+                        shards += made.run.shards.len();
+                        batch.push(made);
+                    }
                     Err(error) => drop(answers.insert(place, Err(error))),
                 }
-            }
-            let mut asked = asked.into_iter();
-            loop {
-                let batch: Vec<Asked> = asked.by_ref().take(MAX_BATCH).collect();
-                if batch.is_empty() {
-                    break;
+                if batch.len() == MAX_BATCH || shards >= MAX_BATCH_SHARDS {
+                    let batch = std::mem::take(&mut batch);
+                    shards = 0;
+                    self.write(actor, now, batch, &mut answers, &mut open).await;
                 }
+            }
+            if !batch.is_empty() {
                 self.write(actor, now, batch, &mut answers, &mut open).await;
             }
         }

@@ -21,3 +21,4 @@ mod takeover;
 mod terms;
 mod timeouts;
 mod timing;
+mod wide;
