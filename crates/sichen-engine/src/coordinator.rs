@@ -24,6 +24,8 @@ use crate::context::Context;
 /// How often a node that owns all it wants looks whether it still does. A write under an old term is
 /// refused in any case.
 const CLAIM_AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// How often a node that owns all it wants looks for peers.
+const LOOK_FOR_PEERS: SignedDuration = SignedDuration::from_secs(10);
 
 /// This node's membership.
 #[derive(Debug)]
@@ -47,6 +49,9 @@ struct State {
     pools: BTreeSet<Name>,
     /// When the duties were last claimed.
     claimed_at: Option<Timestamp>,
+    /// Whether other nodes were live at the last look, and when that was.
+    peers: bool,
+    looked_at: Option<Timestamp>,
     draining: bool,
 }
 
@@ -70,6 +75,15 @@ impl Coordinator {
     /// As the store; the duties stay usable until the lease would have ended.
     pub async fn run_once(&self, now: Timestamp) -> Result<(bool, Option<Timestamp>), Error> {
         let _alone = self.passing.lock().await;
+        let done = self.pass(now).await?;
+        // Only paces: a renewal that was made counts whatever becomes of this.
+        if let Err(error) = self.look_for_peers(now).await {
+            tracing::debug!(%error, "peers could not be looked for");
+        }
+        Ok(done)
+    }
+
+    async fn pass(&self, now: Timestamp) -> Result<(bool, Option<Timestamp>), Error> {
         let (node, told) = self.renew().await?;
         // Counted from before the renewal was sent, less the margin.
         let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
@@ -127,6 +141,24 @@ impl Coordinator {
         let address = self.address.clone();
         let node = store.register_node(op, address, self.rhythm.ttl).await?;
         Ok((node, None))
+    }
+
+    async fn look_for_peers(&self, now: Timestamp) -> Result<(), Error> {
+        let looked_at = self.lock().looked_at;
+        if looked_at.is_some_and(|at| now.duration_since(at) < LOOK_FOR_PEERS) {
+            return Ok(());
+        }
+        let (nodes, _) = self.context.store.list_members().await?;
+        let mut state = self.lock();
+        state.peers = nodes.iter().any(|node| node.address != self.address);
+        state.looked_at = Some(now);
+        Ok(())
+    }
+
+    /// Whether other nodes are live, as far as is known: what they write, nobody here hears of.
+    #[must_use]
+    pub fn has_peers(&self) -> bool {
+        self.lock().peers
     }
 
     /// Whether live peers own all of these. A node that was reached at this very address is this

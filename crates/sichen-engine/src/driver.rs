@@ -290,6 +290,10 @@ impl Engine {
 
 type Hint = fn(&Engine) -> &Notify;
 
+/// How often the tables are looked at while there are peers: whoever asks them for a run, or applies
+/// a job there, wakes nobody here.
+const WITH_PEERS: Duration = Duration::from_secs(1);
+
 /// The running loops of a node.
 #[derive(Debug)]
 pub struct Running {
@@ -328,7 +332,9 @@ impl Running {
                         {
                             engine.reaper.hold(now);
                         }
-                        wait.map_or(period, |wait| wait.min(period))
+                        let peers = hint.is_some() && engine.coordinator.has_peers();
+                        let most = if peers { period.min(WITH_PEERS) } else { period };
+                        wait.map_or(most, |wait| wait.min(most))
                     }
                     Err(error) => {
                         failures = failures.saturating_add(1);

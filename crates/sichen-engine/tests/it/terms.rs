@@ -38,6 +38,29 @@ fn a_node_is_ready_while_every_duty_is_in_live_hands() {
 }
 
 #[test]
+fn a_node_that_owns_everything_sees_peers_come_and_go() {
+    let cluster = Cluster::new();
+    let (owner, peer) = (cluster.node("n1"), cluster.node("n2"));
+    owner.coordinate(&cluster);
+    assert!(!owner.engine.coordinator.has_peers());
+    peer.coordinate(&cluster);
+    assert!(peer.engine.coordinator.has_peers());
+    let mut seconds = 0;
+    while !owner.engine.coordinator.has_peers() {
+        cluster.pass(1);
+        seconds += 1;
+        owner.coordinate(&cluster);
+        peer.coordinate(&cluster);
+    }
+    assert!(seconds <= 10, "{seconds} s");
+    for _ in 0..20 {
+        cluster.pass(1);
+        owner.coordinate(&cluster);
+    }
+    assert!(!owner.engine.coordinator.has_peers(), "its lease is over");
+}
+
+#[test]
 fn a_second_node_takes_over_only_after_the_first_one_s_lease() {
     let cluster = Cluster::new();
     let (first, second) = (cluster.node("n1"), cluster.node("n2"));
