@@ -109,8 +109,8 @@ impl Client {
         };
         let token = auth::read(&path).map_err(|error| {
             let text = format!(
-                "{error}\n  the server makes it in its data directory at its first start; name it \
-                 with --token-file or SICHEN_TOKEN_FILE"
+                "{error}\n  a server makes it in its data directory at its first start (`sichen dev` \
+                 starts one here); name it with --token-file or SICHEN_TOKEN_FILE"
             );
             Failure::new(Exit::Denied, text)
         })?;
@@ -191,7 +191,8 @@ impl Client {
             Exit::Unavailable,
             format!(
                 "SC7003: the server {} {what}: {reason}\n  \
-                 is it running? name another with --server or SICHEN_SERVER",
+                 is it running (`sichen dev` starts one here)? name another with --server or \
+                 SICHEN_SERVER",
                 self.base
             ),
         )

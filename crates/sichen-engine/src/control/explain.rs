@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sichen_core::document::PROCESS_HANDLER;
 use sichen_core::ids::{NodeId, RunId, SessionId};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::has_expired;
@@ -299,8 +300,8 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
         .collect();
     if live.is_empty() {
         let text = format!(
-            "no worker serves the pool {pool}; start one (`sichen worker --pool {pool}`), or name a \
-             pool that has workers in `spec.pool` (`sichen get workers`)"
+            "no worker serves the pool {pool}; start one (`sichen worker --pool {pool} \
+             --config FILE`), or name a pool that has workers in `spec.pool` (`sichen get workers`)"
         );
         return ("no_worker", text);
     }
@@ -334,9 +335,14 @@ fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
             1 => format!("the one worker of the pool {pool} does not offer"),
             n => format!("none of the {n} workers of the pool {pool} offers"),
         };
+        let how = match handler.as_str() {
+            PROCESS_HANDLER => {
+                "list the job's program under `allow_programs` in a worker's configuration"
+            }
+            _ => "start a worker that offers it, or name another in the job",
+        };
         let text = format!(
-            "{who} the handler {handler}; on offer: {}; start a worker that offers it, or name \
-             another in the job",
+            "{who} the handler {handler}; on offer: {}; {how}",
             offered.join(", ")
         );
         return ("no_handler", text);

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::server::NodeArgs;
+use super::worker;
 use crate::data_dir;
 use crate::failure::Failure;
 use crate::output;
@@ -33,7 +34,7 @@ pub struct Dev {
     /// Attempts that the worker runs at once.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: u32,
-    /// The worker's configuration, YAML; without it the worker offers noop, sleep, echo and fail.
+    /// The worker's configuration, YAML: what it offers besides noop, sleep, echo and fail.
     #[arg(long, value_name = "FILE")]
     worker_config: Option<PathBuf>,
 }
@@ -41,6 +42,13 @@ pub struct Dev {
 /// Carries out `sichen dev`: until SIGTERM or SIGINT.
 pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
     let node = args.node.clone().config().node()?;
+    // A wrong file is said now, not by a worker that is started again each second.
+    let own = args.worker_config.as_deref().map(worker::offered);
+    let own = own.transpose()?.unwrap_or_default();
+    let mut handlers = ["noop", "sleep", "echo", "fail"]
+        .map(str::to_owned)
+        .to_vec();
+    handlers.extend(own);
     let stop = serve::stop_signal()?;
     let server = serve::open(&node).await?;
     let url = server.url();
@@ -60,15 +68,16 @@ pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
     }
     output::print(&format!(
         "ready {url}\n  API      {url}/api/v1 (description: {url}/api/v1/openapi.json)\n  \
-         token    {}\n  data     {}\n  worker   handlers noop, sleep, echo, fail\n\n\
+         token    {}\n  data     {}\n  worker   handlers {}\n\n\
          Next, in another terminal:\n      {exports}sichen apply -f examples/hello.yaml\n      \
          sichen run hello --wait\n",
         token.display(),
-        data.display()
+        data.display(),
+        handlers.join(", ")
     ))?;
     let ending = CancellationToken::new();
     let (ended, has_ended) = oneshot::channel::<()>();
-    let worker = async {
+    let working = async {
         keep_worker(&args, &node.data, &url, &ending).await;
         // Nobody waits for it if the server has failed.
         let _ = ended.send(());
@@ -84,7 +93,7 @@ pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
         ending.cancel();
         result
     };
-    let (served, ()) = tokio::join!(serving, worker);
+    let (served, ()) = tokio::join!(serving, working);
     served?;
     Ok(ExitCode::SUCCESS)
 }
@@ -136,12 +145,12 @@ fn start_worker(args: &Dev, data: &Path, url: &str) -> std::io::Result<Child> {
         .arg("--join-token-file")
         .arg(data.join(auth::JOIN_TOKEN_FILE))
         .args(["--slots", &args.slots.to_string(), "--drain-grace", "5s"])
+        .arg("--builtin")
         .stdin(Stdio::piped())
         .kill_on_drop(true);
-    match &args.worker_config {
-        Some(path) => command.arg("--config").arg(path),
-        None => command.arg("--builtin"),
-    };
+    if let Some(path) = &args.worker_config {
+        command.arg("--config").arg(path);
+    }
     command.spawn()
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
-use sichen_core::document::Document;
+use sichen_core::document::{Document, ScheduleSpec};
 use sichen_server::auth;
 use sichen_server::rest::wire::{
     Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
@@ -276,7 +276,8 @@ async fn workers(found: &mut Findings, client: &Client) -> Option<Workers> {
         .sum();
     let count = output::count(workers.items.len() as u64, "worker");
     if workers.items.is_empty() {
-        let text = "none is connected, so nothing runs; start one with `sichen worker`";
+        let text =
+            "none is connected, so nothing runs; start one with `sichen worker --config FILE`";
         found.add(Grade::Warn, "workers", text);
     } else if free == 0 {
         let text = format!("{count}, and all are draining; start others");
@@ -358,15 +359,15 @@ async fn jobs(found: &mut Findings, client: &Client, workers: Option<&Workers>) 
     for job in items.into_iter().take(MAX_LOOKED_AT) {
         let path = ["jobs", job.namespace.as_str(), job.name.as_str()];
         // It may be deleted by now.
-        let Ok(whole) = client.get::<Job>(&path, Query::new()).await else {
+        let Ok(mut whole) = client.get::<Job>(&path, Query::new()).await else {
             continue;
         };
-        let document = whole.document.unwrap_or_default();
+        let document = whole.document.take().unwrap_or_default();
         let Ok(document) = serde_json::from_value::<Document>(document) else {
             continue;
         };
         let name = names::shown(&job.namespace, &job.name);
-        if !document.spec.schedules.is_empty() && whole.next_at.is_none() && !whole.paused {
+        if has_ended(&document, &whole) {
             never += 1;
             let text = format!(
                 "job {name} has a schedule and no next time: it has ended; `sichen describe job {name}`"
@@ -394,6 +395,15 @@ async fn jobs(found: &mut Findings, client: &Client, workers: Option<&Workers>) 
         };
         found.add(Grade::Ok, "jobs", text);
     }
+}
+
+/// Whether no schedule of a job has a time any more. One that follows the job's runs has none while
+/// a run is open: its end makes the next.
+fn has_ended(document: &Document, job: &Job) -> bool {
+    let schedules = &document.spec.schedules;
+    let follows = |s: &ScheduleSpec| s.after.is_some() || s.continuous.is_some();
+    let comes = job.next_at.is_some() || job.active_runs > 0 && schedules.iter().any(follows);
+    !schedules.is_empty() && !job.paused && !comes
 }
 
 #[cfg(test)]

@@ -29,8 +29,16 @@ const MAX_FILES: usize = 1_000;
 #[derive(Debug, Args)]
 pub struct Apply {
     /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(
+        short,
+        long = "file",
+        value_name = "FILE",
+        required_unless_present = "bare"
+    )]
     pub files: Vec<PathBuf>,
+    /// The same without `-f`, as `validate` takes them.
+    #[arg(value_name = "FILE", hide = true)]
+    bare: Vec<PathBuf>,
     /// Change nothing; show what would change.
     #[arg(long)]
     dry_run: bool,
@@ -45,8 +53,11 @@ pub struct Apply {
 #[derive(Debug, Args)]
 pub struct Validate {
     /// YAML or JSON files with one or more documents, directories of such files, or `-`.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "named")]
     pub files: Vec<PathBuf>,
+    /// The same with `-f`, as `apply` takes them.
+    #[arg(short = 'f', long = "file", value_name = "FILE", hide = true)]
+    named: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -56,7 +67,7 @@ pub type Source = (String, String);
 
 /// Carries out `sichen apply`.
 pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
-    let sources = read_all(&args.files)?;
+    let sources = read_all(&[args.files, args.bare].concat())?;
     let documents = check(&sources)?;
     let client = Client::new(&args.connection)?;
     if args.dry_run {
@@ -119,7 +130,7 @@ pub fn applied_line(d: &AppliedDocument) -> String {
 
 /// Carries out `sichen validate`.
 pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
-    let sources = read_all(&args.files)?;
+    let sources = read_all(&[args.files.as_slice(), &args.named].concat())?;
     let documents = check(&sources)?;
     let valid = |metadata: &Metadata, line| ValidDocument {
         namespace: metadata.namespace.clone(),

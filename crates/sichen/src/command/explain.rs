@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use sichen_server::rest::wire::Explanation;
 
+use super::run::failed_hint;
 use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
@@ -29,7 +30,11 @@ pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
     let path = ["runs", run.as_str(), "explain"];
     let explanation: Explanation = client.get(&path, Vec::new()).await?;
     args.output.show(&explanation, |e| {
-        format!("run {} is {}\n{}", e.key, e.state, reasons(e))
+        let mut text = format!("run {} is {}\n{}", e.key, e.state, reasons(e));
+        if matches!(e.state.as_str(), "failed" | "partial") {
+            text.push_str(&failed_hint(e.id));
+        }
+        text
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -49,8 +49,10 @@ const MAX_PROVED: u32 = 10_000;
 #[derive(Debug, Subcommand)]
 pub enum ImportFrom {
     /// A crontab: of a user, or with --system of a machine.
+    #[command(alias = "cron")]
     Crontab(Crontab),
     /// Kubernetes manifests: CronJobs, alone or in lists; other kinds are named and passed over.
+    #[command(alias = "k8s", alias = "cronjob")]
     Kubernetes(Kubernetes),
     /// A calendar, from an iCalendar file (all-day events), or from a list of dates in YAML or JSON.
     Calendar(calendar::Calendar),

@@ -39,10 +39,22 @@ pub struct Preview {
     uid: String,
 }
 
+/// The zone that a job's times are shown in: its own, or the one that all its schedules name.
+fn shown_zone(document: &Document) -> &str {
+    let job = &document.spec.time_zone;
+    let schedules = document.spec.schedules.iter();
+    let mut zones = schedules.map(|s| s.time_zone.as_ref().unwrap_or(job));
+    let first = zones.next().unwrap_or(job);
+    match zones.all(|zone| zone == first) {
+        true => first,
+        false => job,
+    }
+}
+
 /// A planned time, or one that falls out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moment {
-    /// In the job's zone.
+    /// In the zone that the job is shown in.
     pub at: String,
     /// The wall-clock time that it stands for.
     pub local: String,
@@ -96,7 +108,7 @@ impl Preview {
                 .map(|p| format!("{}: {}", p.path, p.message));
             bad(lines.collect::<Vec<_>>().join("; "))
         })?;
-        let zone_name = document.spec.time_zone.clone();
+        let zone_name = shown_zone(&document).to_owned();
         let zone = zone_by_name(&zone_name).unwrap_or(TimeZone::UTC);
         Ok(Preview {
             name,
@@ -268,7 +280,7 @@ impl Preview {
         told
     }
 
-    /// An instant in the job's zone.
+    /// An instant in the zone that the job is shown in.
     pub fn shown(&self, at: Timestamp) -> String {
         at.display_with_offset(self.zone.to_offset(at)).to_string()
     }

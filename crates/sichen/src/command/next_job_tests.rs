@@ -106,3 +106,20 @@ fn bounds_zones_and_a_missing_schedule_are_told() {
     assert_eq!(idle.moments(after, Timestamp::MAX, 10), []);
     assert!(idle.notes(Language::English)[0].contains("no schedule"));
 }
+
+#[test]
+fn times_are_shown_in_the_zone_that_all_schedules_name() {
+    let named = |zone: &str| json!({ "cron": "0 9 * * *", "timeZone": zone });
+    let zone = |schedules: Value| preview(json!({ "schedules": schedules })).zone_name;
+    let shanghai = named("Asia/Shanghai");
+    assert_eq!(zone(json!([shanghai])), "Asia/Shanghai");
+    assert_eq!(
+        zone(json!([shanghai, named("Europe/Berlin")])),
+        "America/New_York"
+    );
+    assert_eq!(
+        zone(json!([shanghai, { "every": "1h" }])),
+        "America/New_York"
+    );
+    assert_eq!(zone(json!([])), "America/New_York");
+}

@@ -45,7 +45,7 @@ pub fn missing(document: &Document, workers: &[Worker]) -> Option<String> {
         };
         return Some(format!(
             "no worker serves its pool {pool}{others}, so nothing of it runs until \
-             `sichen worker --pool {pool}` is started"
+             `sichen worker --pool {pool} --config FILE` is started"
         ));
     }
     let handler = match &document.spec.run {

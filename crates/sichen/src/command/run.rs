@@ -216,12 +216,16 @@ fn ended(run: &Run) -> String {
     }
     text.push('\n');
     if s.failed > 0 {
-        text.push_str(&format!(
-            "  `sichen shards {0} --state failed` shows why, `sichen retry {0}` tries them again\n",
-            run.id
-        ));
+        text.push_str(&failed_hint(run.id));
     }
     text
+}
+
+/// What to do about a run with failed shards.
+pub fn failed_hint(run: u64) -> String {
+    format!(
+        "  `sichen shards {run} --state failed` shows why, `sichen retry {run}` tries them again\n"
+    )
 }
 
 /// Waits until the run has ended.

@@ -1,10 +1,11 @@
 //! `sichen worker`: run what the worker's own configuration allows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use sichen_core::document::PROCESS_HANDLER;
 use sichen_sdk::DataSource;
 use sichen_server::auth;
 use sichen_worker::Config;
@@ -83,6 +84,12 @@ pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
     let until_stdin_ends = args.until_stdin_ends;
     let grace = args.drain_grace;
     let config = configuration(args)?;
+    if offers_nothing(&config) {
+        return Err(Failure::usage(
+            "this worker would offer nothing\n  give --config FILE with `processes` (docs/guide/processes.md \
+             shows one), or --builtin to try things out",
+        ));
+    }
     let grace_ms = grace.map_or(config.drain_grace_ms, millis);
     let worker = sichen_worker::builder(config, Some(postgres))
         .and_then(|builder| Ok(builder.build()?))
@@ -191,6 +198,21 @@ fn configuration(args: Worker) -> Result<Config, Failure> {
         config.drain_grace_ms = millis(grace);
     }
     Ok(config)
+}
+
+fn offers_nothing(config: &Config) -> bool {
+    let programs = config.processes.is_empty() && config.allow_programs.is_empty();
+    programs && config.data_sources.is_empty() && !config.builtin
+}
+
+/// The handlers that a configuration file names, if the file is right.
+pub(super) fn offered(path: &Path) -> Result<Vec<String>, Failure> {
+    let mut config = config::read::<Config>(path)?.config;
+    // Whoever asks names the server.
+    config.servers.push("http://127.0.0.1:7070".to_owned());
+    config.check().map_err(|e| failure(&e))?;
+    let process = (!config.allow_programs.is_empty()).then(|| PROCESS_HANDLER.to_owned());
+    Ok(config.processes.into_keys().chain(process).collect())
 }
 
 fn millis(length: Duration) -> u64 {

@@ -452,6 +452,7 @@ impl Reader<'_> {
                 "weekdays go from 0 = Sunday to 6 = Saturday, 7 is Sunday too, or SUN to SAT".into()
             }
             (FieldName::Month, _) => "months go from 1 to 12, or JAN to DEC".into(),
+            (FieldName::Hour, _) => "an hour goes from 0 to 23".into(),
             (name, _) => format!("a {name} goes from {} to {}", limits.min, limits.max),
         }
     }

@@ -87,3 +87,26 @@ fn each_fault_is_found_with_its_weight() {
         assert_eq!(graded(&status(), off), [(Grade::Warn, "clock")], "{off}");
     }
 }
+
+#[test]
+fn a_job_that_follows_its_open_run_has_not_ended() {
+    let check = |schedules: serde_json::Value, active_runs: u32, ended: bool| {
+        let document = serde_json::json!({
+            "apiVersion": "sichen/v1", "kind": "Job", "metadata": {"name": "a"},
+            "spec": {"run": {"handler": "h"}, "schedules": schedules},
+        });
+        let document = serde_json::from_value(document).unwrap();
+        let job = serde_json::json!({
+            "uid": "", "namespace": "default", "name": "a", "revision": 1, "paused": false,
+            "time_zone": "UTC", "decided_until": "", "active_runs": active_runs,
+            "waiting_runs": 0, "created_at": "",
+        });
+        let job = serde_json::from_value(job).unwrap();
+        assert_eq!(has_ended(&document, &job), ended, "{schedules}");
+    };
+    check(serde_json::json!([{"after": "5s"}]), 1, false);
+    check(serde_json::json!([{"continuous": {}}]), 1, false);
+    check(serde_json::json!([{"after": "5s"}]), 0, true);
+    check(serde_json::json!([{"at": "2020-01-01T00:00:00Z"}]), 1, true);
+    check(serde_json::json!([]), 0, false);
+}
