@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
+use sichen_core::backfill;
 use sichen_core::lifecycle::{Move, RunState, ShardState, moves};
 
 use crate::workspace;
@@ -49,6 +50,11 @@ fn page(moves: &[Move]) -> String {
         .collect();
     section(&mut page, "Run", "run", &runs, moves);
     section(&mut page, "Shard", "shard", &shards, moves);
+    let backfills: Vec<(&str, bool)> = backfill::State::ALL
+        .iter()
+        .map(|state| (state.word(), state.is_over()))
+        .collect();
+    section(&mut page, "Backfill", "backfill", &backfills, moves);
     page
 }
 

@@ -180,7 +180,10 @@ impl Records {
                 };
                 self.jobs.entry(*job).or_default().decided.push(decided);
             }
-            FinalRow::Shard(_) | FinalRow::Session(_) | FinalRow::Duty(_) => {}
+            FinalRow::Shard(_)
+            | FinalRow::Session(_)
+            | FinalRow::Duty(_)
+            | FinalRow::Backfill(_) => {}
         }
     }
 

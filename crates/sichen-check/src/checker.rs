@@ -3,14 +3,16 @@
 //! # Not here
 //! The folds of single entities ([`crate::fold`]).
 
+mod backfills;
 mod end;
 mod lost;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
 use sichen_core::name::JobName;
 
@@ -62,6 +64,8 @@ pub enum FinalRow<'a> {
     Session(&'a Session),
     /// A duty.
     Duty(&'a Duty),
+    /// A backfill.
+    Backfill(&'a Backfill),
     /// A decision of a job.
     Decision(JobUid, &'a Decision),
 }
@@ -121,6 +125,7 @@ struct Rows {
     /// Entities whose rows were given; shards are counted by run instead.
     seen: std::collections::BTreeSet<Entity>,
     shards_of: BTreeMap<RunId, u32>,
+    lanes: backfills::Lanes,
 }
 
 /// Judges one history. See the crate's documentation for the order of calls.
@@ -134,6 +139,7 @@ pub struct Checker {
     duties: BTreeMap<String, DutyFold>,
     nodes: BTreeMap<NodeId, Trail>,
     calendars: BTreeMap<JobName, Trail>,
+    backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -158,6 +164,7 @@ impl Checker {
             duties: BTreeMap::new(),
             nodes: BTreeMap::new(),
             calendars: BTreeMap::new(),
+            backfills: BTreeMap::new(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -256,6 +263,7 @@ impl Checker {
             Entity::Node(id) => self.nodes.get_mut(id),
             Entity::Calendar(name) => self.calendars.get_mut(name),
             Entity::Duty(key) => self.duties.get_mut(key).map(|x| &mut x.trail),
+            Entity::Backfill(id) => self.backfills.get_mut(id).map(|x| &mut x.trail),
         }
     }
 
@@ -276,6 +284,7 @@ impl Checker {
             Entity::Node(id) => self.nodes.entry(*id).or_default(),
             Entity::Calendar(name) => self.calendars.entry(name.clone()).or_default(),
             Entity::Duty(key) => &mut self.duties.entry(key.clone()).or_default().trail,
+            Entity::Backfill(id) => &mut self.backfills.entry(*id).or_default().trail,
         };
         trail.closed = true;
     }
@@ -371,6 +380,14 @@ impl Checker {
                 Ok(())
             }
             Entity::Duty(key) => self.apply_duty(key, event, data),
+            Entity::Backfill(id) => {
+                let backfill = self.backfills.entry(*id).or_default();
+                if event.ver > 1 && self.options.partial && backfill.trail.ver == 0 {
+                    *backfill = fold::backfill::Backfill::adopt(event);
+                    return Ok(());
+                }
+                backfill.apply(event, data)
+            }
         }
     }
 

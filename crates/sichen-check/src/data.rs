@@ -36,6 +36,10 @@ pub(crate) struct Fields {
     /// Occasions that a step of the mark wrote runs for.
     pub runs: Vec<String>,
     pub decisions: Vec<Decided>,
+    /// Runs that a step of a backfill wrote and retried, and instants that it left.
+    pub written: Vec<u64>,
+    pub reopened: Vec<u64>,
+    pub left: Option<u64>,
 }
 
 /// A decision as the step of the mark that took it says.

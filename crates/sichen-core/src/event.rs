@@ -15,7 +15,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
+use crate::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use crate::lifecycle::words;
 use crate::name::JobName;
 
@@ -36,10 +36,12 @@ pub enum Entity {
     Duty(String),
     /// A calendar.
     Calendar(JobName),
+    /// A backfill.
+    Backfill(BackfillId),
 }
 
 impl Entity {
-    /// `job`, `run`, `shard`, `session`, `node`, `duty` or `calendar`.
+    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar` or `backfill`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -50,6 +52,7 @@ impl Entity {
             Entity::Node(_) => "node",
             Entity::Duty(_) => "duty",
             Entity::Calendar(_) => "calendar",
+            Entity::Backfill(_) => "backfill",
         }
     }
 
@@ -64,6 +67,7 @@ impl Entity {
             Entity::Node(id) => id.to_string(),
             Entity::Duty(key) => key.clone(),
             Entity::Calendar(name) => format!("{}/{}", name.namespace, name.name),
+            Entity::Backfill(id) => id.to_string(),
         }
     }
 
@@ -84,6 +88,7 @@ impl Entity {
                 let (namespace, name) = id.split_once('/')?;
                 Entity::Calendar(JobName::new(namespace, name).ok()?)
             }
+            "backfill" => Entity::Backfill(BackfillId(id.parse().ok()?)),
             _ => return None,
         })
     }
@@ -151,6 +156,18 @@ words! {
         SessionEnded = "session_ended",
         /// A server node registered.
         NodeRegistered = "node_registered",
+        /// A backfill was asked for; data: job, range, mode, order, parallelism, rate, reason.
+        BackfillCreated = "backfill_created",
+        /// A backfill came farther; data: settled, cursor, top, written, reopened, left.
+        BackfillAdvanced = "backfill_advanced",
+        /// A backfill starts nothing for now.
+        BackfillPaused = "backfill_paused",
+        /// A paused backfill goes on.
+        BackfillResumed = "backfill_resumed",
+        /// All of a backfill's range is done and its runs have closed.
+        BackfillFinished = "backfill_finished",
+        /// A backfill was given up; cause: by request, or because its job was deleted.
+        BackfillCancelled = "backfill_cancelled",
         /// A duty has a new owner; data: node, evidence.
         DutyAcquired = "duty_acquired",
         /// A duty's owner gave it up.

@@ -30,6 +30,10 @@ number_id!(
     RunId(u64)
 );
 number_id!(
+    /// A backfill's row, unique in its store.
+    BackfillId(u64)
+);
+number_id!(
     /// A worker's live registration: new at each registration, never reused.
     SessionId(u64)
 );

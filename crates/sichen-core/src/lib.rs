@@ -9,6 +9,7 @@
 //! Storing (`sichen-store`), the duties that call these rules (`sichen-engine`), wire formats
 //! (`sichen-proto`, `sichen-server`).
 
+pub mod backfill;
 pub mod dispatch;
 pub mod document;
 pub mod event;

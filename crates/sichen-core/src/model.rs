@@ -5,8 +5,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::backfill::Backfill;
 use crate::event::Event;
-use crate::ids::{JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token};
+use crate::ids::{
+    BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
+};
 use crate::layout::Descriptor;
 use crate::lifecycle::run::Counters;
 use crate::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
@@ -107,7 +110,7 @@ pub struct Job {
     pub next_due: Option<Timestamp>,
     /// What follows its runs, if it has such a schedule.
     pub chain: Option<Chain>,
-    /// Runs that are not closed.
+    /// Runs that are not closed, without those of backfills.
     pub active_runs: u32,
     /// Those of them that wait for others of the job; see [`Run::waits`].
     pub waiting_runs: u32,
@@ -269,6 +272,8 @@ pub struct Run {
     pub nominal: Option<Nominal>,
     /// What its attempts need.
     pub terms: RunTerms,
+    /// The backfill in whose lane it runs: it does not count among the job's active runs.
+    pub backfill: Option<BackfillId>,
     /// What it waits for before it may start, if it does.
     pub waits: Option<Waits>,
     /// Not to be granted before; later, if it waited for others.
@@ -454,6 +459,36 @@ pub struct Decision {
     pub reason: String,
     /// What it refers to, such as the run that blocked it; empty if nothing.
     pub reference: String,
+    /// How many of its instants have got their run since.
+    pub filled: u64,
+    /// The run that did so last.
+    pub filled_by: Option<RunId>,
+}
+
+impl Decision {
+    /// The reason of an instant whose run old age has removed.
+    pub const REMOVED: &'static str = "removed";
+
+    /// The record of one instant.
+    #[must_use]
+    pub fn single(at: Timestamp, reason: &str, reference: String) -> Self {
+        Self {
+            from: at,
+            to: at,
+            count: 1,
+            reason: reason.to_owned(),
+            reference,
+            filled: 0,
+            filled_by: None,
+        }
+    }
+
+    /// Whether it says of instants that they did not run, so that a later run fills it: not so where
+    /// a run was removed, or where a clock change left local times out.
+    #[must_use]
+    pub fn is_skip(&self) -> bool {
+        self.reason != Self::REMOVED && self.reason != "gap"
+    }
 }
 
 /// All rows of a store, for tests, `sichen verify` and the differential test. In id order.
@@ -475,6 +510,8 @@ pub struct Dump {
     pub sessions: Vec<Session>,
     /// Duties.
     pub duties: Vec<Duty>,
+    /// Backfills.
+    pub backfills: Vec<Backfill>,
     /// Decisions with their job.
     pub decisions: Vec<(JobUid, Decision)>,
     /// Events.

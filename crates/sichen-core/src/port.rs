@@ -20,8 +20,11 @@ mod values;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::backfill::{self, Backfill, Facts, NewBackfill};
 use crate::event::Event;
-use crate::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term};
+use crate::ids::{
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term,
+};
 use crate::lifecycle::StopCause;
 use crate::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
@@ -246,6 +249,45 @@ pub trait Store: Send + Sync + 'static {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>>;
     /// Settles runs whose counters are complete but whose state is not (there should be none).
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>>;
+
+    // -- backfills --
+    /// Writes a backfill that a person or program asked for.
+    fn create_backfill(&self, op: Op, new: NewBackfill) -> Answer<'_, backfill::NewVerdict>;
+    /// A backfill.
+    fn get_backfill(&self, id: BackfillId) -> Answer<'_, Option<Backfill>>;
+    /// A job's backfills, newest first.
+    fn list_backfills(&self, job: JobUid, page: Page<BackfillId>) -> Answer<'_, Vec<Backfill>>;
+    /// Running backfills of the jobs of these partitions, by id.
+    fn list_running_backfills(
+        &self,
+        partitions: Vec<u8>,
+        page: Page<BackfillId>,
+    ) -> Answer<'_, Vec<Backfill>>;
+    /// Pauses, resumes or cancels a backfill. `fence` if a duty does; `cause`: why.
+    fn turn_backfill(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        id: BackfillId,
+        turn: backfill::Turn,
+        cause: String,
+    ) -> Answer<'_, backfill::TurnVerdict>;
+    /// Moves a backfill on and starts its runs, all or nothing.
+    fn advance_backfill(
+        &self,
+        op: Op,
+        fence: Fence,
+        advance: backfill::Advance,
+    ) -> Answer<'_, backfill::AdvanceVerdict>;
+    /// The newest run of each of these instants of a job, and what is recorded of it: a row for
+    /// each, in the same order; at most [`MAX_BATCH`].
+    fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>>;
+    /// A job's revisions with the marks at which they began, where that is known.
+    fn list_revisions(
+        &self,
+        job: JobUid,
+        page: Page<Revision>,
+    ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>>;
 
     // -- dispatch --
     /// For open runs of the pool that are not being stopped, by priority, then id, after `after`:

@@ -12,6 +12,7 @@
 //! Who may ask (`sichen-server`), reading files (`sichen-server`), showing answers.
 
 mod attempts;
+mod backfills;
 mod calendars;
 mod explain;
 mod jobs;
@@ -29,6 +30,7 @@ use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
 pub use attempts::{Attempt, MAX_EVENTS};
+pub use backfills::Preview;
 pub use calendars::{AppliedCalendar, Changed, Left};
 pub use explain::{Facts, Waiting, Why, reasons};
 pub use jobs::{Applied, Change, Turn};

@@ -571,6 +571,7 @@ fn run_row(job_name: JobName, new: &NewRun, id: RunId, at: Option<Timestamp>) ->
         period: new.period,
         nominal: new.nominal.clone(),
         terms,
+        backfill: new.backfill,
         waits: new.waits,
         ready_at: Some(new.ready_at),
         dead_by: None,

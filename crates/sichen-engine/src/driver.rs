@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backfill::Backfiller;
 use crate::context::{Context, IdSource};
 use crate::control::Control;
 use crate::coordinator::Coordinator;
@@ -67,6 +68,8 @@ pub struct Engine {
     pub coordinator: Arc<Coordinator>,
     /// Time → runs.
     pub trigger: Trigger,
+    /// Past ranges → runs.
+    pub backfiller: Backfiller,
     /// Ready shards → leases.
     pub dispatcher: Arc<Dispatcher>,
     /// Lost attempts.
@@ -95,6 +98,9 @@ pub struct Wake {
     dispatch: Notify,
     trigger: Notify,
     reap: Notify,
+    backfill: Notify,
+    /// Whether a backfill of this node waits for its runs to close.
+    backfilling: AtomicBool,
 }
 
 impl Wake {
@@ -102,12 +108,26 @@ impl Wake {
     pub fn dispatch(&self) {
         self.look.store(true, Ordering::SeqCst);
         self.dispatch.notify_one();
+        self.room();
+    }
+
+    /// What frees a slot may have closed a run of a backfill.
+    fn room(&self) {
+        if self.backfilling.load(Ordering::Relaxed) {
+            self.backfill.notify_one();
+        }
+    }
+
+    /// A backfill was asked for or resumed.
+    pub fn backfill(&self) {
+        self.backfill.notify_one();
     }
 
     /// Something is grantable that is known in memory: a run was written, a slot came free.
     pub fn hand_out(&self) {
         self.hand_out.store(true, Ordering::SeqCst);
         self.dispatch.notify_one();
+        self.room();
     }
 
     /// Whether the tables need not be read: nothing asked for it, and it is not its time.
@@ -154,6 +174,7 @@ impl Engine {
             documents.clone(),
             dispatcher.clone(),
         );
+        let backfiller = Backfiller::new(context.clone(), coordinator.clone(), documents.clone());
         let reaper = Reaper::new(
             context.clone(),
             coordinator.clone(),
@@ -174,6 +195,7 @@ impl Engine {
             context,
             coordinator,
             trigger,
+            backfiller,
             dispatcher,
             reaper,
             janitor,
@@ -268,6 +290,22 @@ impl Engine {
                     e.wake.dispatch();
                 }
                 Ok(e.reaper.next_look(now))
+            }
+        });
+        let e = self.clone();
+        let hint: Hint = |e| &e.wake.backfill;
+        let pace = Duration::from_secs(2);
+        running.spawn("backfill", outage.clone(), pace, Some(hint), move |now| {
+            let e = e.clone();
+            async move {
+                let pass = e.backfiller.run_once(now).await?;
+                e.wake
+                    .backfilling
+                    .store(pass.running > 0, Ordering::Relaxed);
+                if pass.started > 0 {
+                    e.wake.dispatch();
+                }
+                Ok(pass.next)
             }
         });
         let e = self;

@@ -10,6 +10,7 @@
 //! # Not here
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
+pub mod backfill;
 mod blocked;
 pub mod calendars;
 pub mod context;

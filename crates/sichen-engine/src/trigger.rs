@@ -343,7 +343,7 @@ fn postponed(job: &Job, now: Timestamp) -> Advance {
 }
 
 /// The job's runs that are open and do not wait for others, oldest first, as many as one decision
-/// looks at.
+/// looks at; not those of backfills.
 pub(crate) async fn open_runs(store: &dyn Store, job: &Job) -> Result<Vec<RunId>, Error> {
     if job.active_runs == 0 {
         return Ok(Vec::new());
@@ -390,13 +390,8 @@ pub fn advance(
     let instants: Vec<Timestamp> = plan.runs.iter().map(|run| run.planned).collect();
     let verdicts = judge(policy, timing.most_active, active(job, open), &instants);
     for (planned, verdict) in plan.runs.iter().zip(verdicts) {
-        let single = |reason: &str, reference: String| Decision {
-            from: planned.planned,
-            to: planned.planned,
-            count: 1,
-            reason: reason.to_owned(),
-            reference,
-        };
+        let single =
+            |reason: &str, reference: String| Decision::single(planned.planned, reason, reference);
         let waits = match verdict {
             Verdict::Skip { blocked_by } => {
                 decisions.push(single("overlap", blocker(&blocked_by)));
@@ -480,5 +475,7 @@ fn skip_decision(skip: &Skip) -> Decision {
         count: skip.count,
         reason: skip.reason.as_str().to_owned(),
         reference,
+        filled: 0,
+        filled_by: None,
     }
 }

@@ -8,6 +8,7 @@
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
 mod answer;
+mod backfills;
 mod calendars;
 mod clock;
 mod cluster;
@@ -163,6 +164,12 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::retry))
         .routes(routes!(runs::explain))
         .routes(routes!(runs::attempts))
+        .routes(routes!(backfills::start, backfills::list))
+        .routes(routes!(backfills::preview))
+        .routes(routes!(backfills::one))
+        .routes(routes!(backfills::pause))
+        .routes(routes!(backfills::resume))
+        .routes(routes!(backfills::cancel))
         .routes(routes!(output::output))
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::discard))

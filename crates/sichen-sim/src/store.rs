@@ -14,8 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::{
+    self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
+    TurnVerdict,
+};
 use sichen_core::event::Event;
-use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::ids::{
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
+};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
@@ -205,6 +211,11 @@ impl Store for Link {
         list_runs(filter: RunFilter, page: Page<RunId>) -> Vec<Run>;
         list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
         list_running(run: RunId, limit: u32) -> Vec<Shard>;
+        get_backfill(id: BackfillId) -> Option<Backfill>;
+        list_backfills(job: JobUid, page: Page<BackfillId>) -> Vec<Backfill>;
+        list_running_backfills(partitions: Vec<u8>, page: Page<BackfillId>) -> Vec<Backfill>;
+        list_instants(job: JobUid, instants: Vec<Timestamp>) -> Vec<Facts>;
+        list_revisions(job: JobUid, page: Page<Revision>) -> Vec<(Revision, Option<Timestamp>)>;
         list_ready(pool: Name, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead>;
         next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
         list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
@@ -238,6 +249,9 @@ impl Store for Link {
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;
         discard_shards(run: RunId, only: Option<Vec<ShardKey>>, why: Discard) -> RequestVerdict;
         settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
+        create_backfill(new: NewBackfill) -> NewVerdict;
+        turn_backfill(fence: Option<Fence>, id: BackfillId, turn: Turn, cause: String) -> TurnVerdict;
+        advance_backfill(fence: Fence, advance: backfill::Advance) -> StepVerdict;
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
         register_session(register: Register) -> RegisterVerdict;

@@ -10,6 +10,7 @@
 //! # Not here
 //! Speed with large tables; durability.
 
+mod backfills;
 mod calendars;
 mod chains;
 mod clock;
@@ -26,8 +27,14 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::{
+    self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
+    TurnVerdict,
+};
 use sichen_core::event::Event;
-use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::ids::{
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
+};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
@@ -244,7 +251,7 @@ impl Store for MemoryStore {
     ) -> Answer<'_, Vec<CreateVerdict>> {
         self.write(op, move |tx| {
             runs.into_iter()
-                .map(|run| runs::create(tx, &fences, run))
+                .map(|run| backfills::create_run(tx, &fences, run))
                 .collect()
         })
     }
@@ -276,7 +283,7 @@ impl Store for MemoryStore {
         ready_at: Timestamp,
     ) -> Answer<'_, RequestVerdict> {
         self.write(op, move |tx| {
-            runs::reopen(tx, run, only.as_deref(), ready_at)
+            runs::reopen(tx, run, only.as_deref(), ready_at, None)
         })
     }
     fn discard_shards(
@@ -300,6 +307,52 @@ impl Store for MemoryStore {
         self.write(op, move |tx| {
             runs::settle_complete(tx, &fences, limit as usize)
         })
+    }
+    fn create_backfill(&self, op: Op, new: NewBackfill) -> Answer<'_, NewVerdict> {
+        self.write(op, move |tx| backfills::create(tx, new))
+    }
+    fn get_backfill(&self, id: BackfillId) -> Answer<'_, Option<Backfill>> {
+        self.read(move |s, _| s.backfills.get(&id).cloned())
+    }
+    fn list_backfills(&self, job: JobUid, page: Page<BackfillId>) -> Answer<'_, Vec<Backfill>> {
+        self.read(move |s, _| backfills::list(s, job, &page))
+    }
+    fn list_running_backfills(
+        &self,
+        partitions: Vec<u8>,
+        page: Page<BackfillId>,
+    ) -> Answer<'_, Vec<Backfill>> {
+        self.read(move |s, _| backfills::list_running(s, &partitions, &page))
+    }
+    fn turn_backfill(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        id: BackfillId,
+        turn: Turn,
+        cause: String,
+    ) -> Answer<'_, TurnVerdict> {
+        self.write(op, move |tx| {
+            backfills::turn(tx, fence.as_ref(), id, turn, &cause)
+        })
+    }
+    fn advance_backfill(
+        &self,
+        op: Op,
+        fence: Fence,
+        advance: backfill::Advance,
+    ) -> Answer<'_, StepVerdict> {
+        self.write(op, move |tx| backfills::advance(tx, &fence, advance))
+    }
+    fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        self.read(move |s, _| backfills::list_instants(s, job, &instants))
+    }
+    fn list_revisions(
+        &self,
+        job: JobUid,
+        page: Page<Revision>,
+    ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>> {
+        self.read(move |s, _| jobs::list_revisions(s, job, &page))
     }
     fn list_ready(
         &self,

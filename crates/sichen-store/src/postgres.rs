@@ -19,6 +19,7 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
 mod address;
+mod backfills;
 mod batch;
 mod calendars;
 mod chains;
@@ -50,8 +51,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::{
+    self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
+    TurnVerdict,
+};
 use sichen_core::event::Event;
-use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::ids::{
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
+};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
@@ -439,7 +446,7 @@ impl Store for PostgresStore {
                 ..Locks::default()
             })
             .await?;
-            runs::create_all(tx, &fences, runs).await
+            backfills::create_runs(tx, &fences, runs).await
         })
     }
     fn get_run(&self, run: RunId) -> Answer<'_, Option<(Run, Progress)>> {
@@ -487,7 +494,7 @@ impl Store for PostgresStore {
         write!(self, Some(op), [only], |tx| {
             tx.lock_runs(&[run]).await?;
             tx.tell_time().await?;
-            runs::reopen(tx, run, only, ready_at).await
+            runs::reopen(tx, run, only, ready_at, None).await
         })
     }
     fn discard_shards(
@@ -521,6 +528,75 @@ impl Store for PostgresStore {
             tx.tell_time().await?;
             runs::settle_complete(tx, &fences, limit).await
         })
+    }
+    fn create_backfill(&self, op: Op, new: NewBackfill) -> Answer<'_, NewVerdict> {
+        write!(self, Some(op), [new], |tx| {
+            tx.lock_jobs(vec![new.job.0]).await?;
+            tx.tell_time().await?;
+            backfills::create(tx, &new).await
+        })
+    }
+    fn get_backfill(&self, id: BackfillId) -> Answer<'_, Option<Backfill>> {
+        read!(self, [], |read| backfills::get(read, id).await)
+    }
+    fn list_backfills(&self, job: JobUid, page: Page<BackfillId>) -> Answer<'_, Vec<Backfill>> {
+        read!(self, [page], |read| backfills::list(read, job, &page).await)
+    }
+    fn list_running_backfills(
+        &self,
+        partitions: Vec<u8>,
+        page: Page<BackfillId>,
+    ) -> Answer<'_, Vec<Backfill>> {
+        read!(self, [partitions, page], |read| backfills::list_running(
+            read,
+            &partitions,
+            &page
+        )
+        .await)
+    }
+    fn turn_backfill(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        id: BackfillId,
+        turn: Turn,
+        cause: String,
+    ) -> Answer<'_, TurnVerdict> {
+        write!(self, Some(op), [fence, cause], |tx| {
+            tx.lock_duties(keys_of(fence.as_slice()), true).await?;
+            backfills::lock(tx, id, Vec::new()).await?;
+            tx.tell_time().await?;
+            backfills::turn(tx, fence.as_ref(), id, turn, &cause).await
+        })
+    }
+    fn advance_backfill(
+        &self,
+        op: Op,
+        fence: Fence,
+        advance: backfill::Advance,
+    ) -> Answer<'_, StepVerdict> {
+        write!(self, Some(op), [fence, advance], |tx| {
+            tx.lock_duties(vec![fence.key.text()], true).await?;
+            backfills::lock(tx, advance.id, backfills::reopens(&advance)).await?;
+            tx.tell_time().await?;
+            backfills::advance(tx, &fence, advance).await
+        })
+    }
+    fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        read!(self, [instants], |read| backfills::list_instants(
+            read, job, &instants
+        )
+        .await)
+    }
+    fn list_revisions(
+        &self,
+        job: JobUid,
+        page: Page<Revision>,
+    ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>> {
+        read!(self, [page], |read| backfills::list_revisions(
+            read, job, &page
+        )
+        .await)
     }
     fn list_ready(
         &self,

@@ -26,6 +26,7 @@
 //! # Not here
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
+mod backfills;
 mod calendars;
 mod chains;
 mod clock;
@@ -51,8 +52,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::{
+    self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
+    TurnVerdict,
+};
 use sichen_core::event::Event;
-use sichen_core::ids::{JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey};
+use sichen_core::ids::{
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
+};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
@@ -278,7 +285,7 @@ impl Store for SqliteStore {
     ) -> Answer<'_, Vec<CreateVerdict>> {
         self.write(op, move |tx| {
             runs.into_iter()
-                .map(|run| runs::create(tx, &fences, run))
+                .map(|run| backfills::create_run(tx, &fences, run))
                 .collect()
         })
     }
@@ -315,7 +322,7 @@ impl Store for SqliteStore {
         only: Option<Vec<ShardKey>>,
         ready_at: Timestamp,
     ) -> Answer<'_, RequestVerdict> {
-        self.write(op, move |tx| runs::reopen(tx, run, only, ready_at))
+        self.write(op, move |tx| runs::reopen(tx, run, only, ready_at, None))
     }
     fn discard_shards(
         &self,
@@ -334,6 +341,53 @@ impl Store for SqliteStore {
     }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         self.write(op, move |tx| runs::settle_complete(tx, &fences, limit))
+    }
+
+    fn create_backfill(&self, op: Op, new: NewBackfill) -> Answer<'_, NewVerdict> {
+        self.write(op, move |tx| backfills::create(tx, &new))
+    }
+    fn get_backfill(&self, id: BackfillId) -> Answer<'_, Option<Backfill>> {
+        self.read(move |r| backfills::get(r, id))
+    }
+    fn list_backfills(&self, job: JobUid, page: Page<BackfillId>) -> Answer<'_, Vec<Backfill>> {
+        self.read(move |r| backfills::list(r, job, &page))
+    }
+    fn list_running_backfills(
+        &self,
+        partitions: Vec<u8>,
+        page: Page<BackfillId>,
+    ) -> Answer<'_, Vec<Backfill>> {
+        self.read(move |r| backfills::list_running(r, &partitions, &page))
+    }
+    fn turn_backfill(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        id: BackfillId,
+        turn: Turn,
+        cause: String,
+    ) -> Answer<'_, TurnVerdict> {
+        self.write(op, move |tx| {
+            backfills::turn(tx, fence.as_ref(), id, turn, &cause)
+        })
+    }
+    fn advance_backfill(
+        &self,
+        op: Op,
+        fence: Fence,
+        advance: backfill::Advance,
+    ) -> Answer<'_, StepVerdict> {
+        self.write(op, move |tx| backfills::advance(tx, &fence, advance))
+    }
+    fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        self.read(move |r| backfills::list_instants(r, job, &instants))
+    }
+    fn list_revisions(
+        &self,
+        job: JobUid,
+        page: Page<Revision>,
+    ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>> {
+        self.read(move |r| backfills::list_revisions(r, job, &page))
     }
 
     fn list_ready(

@@ -11,9 +11,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, calendar, cancel, clock, completions, config, dead_letters, demo, describe, dev, doctor,
-    documents, due, events, explain, fence, get, import, jobs, logs, next, report, revisions, run,
-    runs, schema, server, shards, trace, verify, worker,
+    audit, backfill, calendar, cancel, clock, completions, config, dead_letters, demo, describe,
+    dev, doctor, documents, due, events, explain, fence, get, import, jobs, logs, next, report,
+    revisions, run, runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -63,6 +63,8 @@ pub enum Command {
     Trace(trace::Trace),
     Cancel(cancel::Cancel),
     Retry(cancel::Retry),
+    #[command(subcommand)]
+    Backfill(backfill::Command),
     DeadLetters(dead_letters::DeadLetters),
     /// Pause the schedules of a job: planned times are recorded as skipped.
     Pause(jobs::Pause),
@@ -217,6 +219,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Trace(args) => trace::show(args).await,
         Command::Cancel(args) => cancel::cancel(args).await,
         Command::Retry(args) => cancel::retry(args).await,
+        Command::Backfill(command) => backfill::run(command).await,
         Command::DeadLetters(args) => dead_letters::run(args).await,
         Command::Pause(args) => jobs::pause(args).await,
         Command::Resume(args) => jobs::resume(args).await,

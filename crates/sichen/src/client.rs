@@ -299,6 +299,21 @@ impl Client {
         within(TIMEOUT, self.read(answer)).await
     }
 
+    /// Asks a question whose body says what it is about; may be sent again.
+    pub async fn post_query<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: Query,
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
+        let bytes = serde_json::to_vec(body);
+        let bytes = bytes.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        let body = Some(("application/json", bytes));
+        let send = self.send(Method::POST, path, &query, body, true);
+        let answer = within(TIMEOUT, send).await?;
+        within(TIMEOUT, self.read(answer)).await
+    }
+
     /// Deletes something.
     pub async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Failure> {
         let none = Vec::new();

@@ -92,6 +92,7 @@ impl Checker {
                 let last = fold.trail.last;
                 self.differs(Entity::Duty(key), differs, last);
             }
+            FinalRow::Backfill(backfill) => self.backfill_row(backfill),
             FinalRow::Decision(job, decision) => {
                 self.saw(Sight::Decided);
                 self.rows
@@ -110,6 +111,7 @@ impl Checker {
         let shards = dump.shards.iter().map(FinalRow::Shard);
         let sessions = dump.sessions.iter().map(FinalRow::Session);
         let duties = dump.duties.iter().map(FinalRow::Duty);
+        let backfills = dump.backfills.iter().map(FinalRow::Backfill);
         let decisions = dump
             .decisions
             .iter()
@@ -119,13 +121,14 @@ impl Checker {
             .chain(jobs)
             .chain(sessions)
             .chain(duties)
+            .chain(backfills)
             .chain(decisions)
         {
             self.state(&row);
         }
     }
 
-    fn differs(&mut self, entity: Entity, message: Option<String>, last: Option<Step>) {
+    pub(super) fn differs(&mut self, entity: Entity, message: Option<String>, last: Option<Step>) {
         let Some(message) = message else { return };
         self.close(&entity);
         self.report(
@@ -137,7 +140,8 @@ impl Checker {
 
     fn run_row(&mut self, run: &Run) {
         let entity = Entity::Run(run.id);
-        if !run.state.is_closed() {
+        self.rows.lanes.note(run);
+        if !run.state.is_closed() && run.backfill.is_none() {
             let open = &mut self.rows.active.entry(run.job).or_default().1;
             open[0] += 1;
             open[1] += u32::from(run.waits.is_some());
@@ -238,6 +242,7 @@ impl Checker {
         if self.options.partial || self.violation_count > 0 {
             return;
         }
+        self.judge_lanes();
         let active = std::mem::take(&mut self.rows.active);
         for (job, (counted, open)) in active {
             if counted != open && self.jobs.contains_key(&job) {
@@ -369,6 +374,12 @@ impl Checker {
                 continue;
             }
             let mine = decisions.get(uid).map_or(&[][..], Vec::as_slice);
+            if !self.options.partial
+                && let Err(broken) = self.judge_filled(*uid, mine)
+            {
+                found.push((*uid, broken, None));
+                continue;
+            }
             match judge_job(*uid, job, mine, self) {
                 Ok(undecided) => {
                     if let Some(reason) = undecided {
@@ -396,11 +407,15 @@ fn stopped(job: &Job) -> Option<Broken> {
     over.then_some(Broken(Invariant::I2, message))
 }
 
-fn missing(partial: bool) -> Option<String> {
+pub(super) fn missing(partial: bool) -> Option<String> {
     (!partial).then(|| "the row exists, the log has no event of it".to_owned())
 }
 
-fn compare<T: PartialEq + std::fmt::Display>(what: &str, log: T, row: T) -> Option<String> {
+pub(super) fn compare<T: PartialEq + std::fmt::Display>(
+    what: &str,
+    log: T,
+    row: T,
+) -> Option<String> {
     (log != row).then(|| format!("{what}: the log says {log}, the row says {row}"))
 }
 

@@ -28,6 +28,7 @@ impl Checker {
                 }
                 return;
             }
+            FinalRow::Backfill(backfill) => Entity::Backfill(backfill.id),
             FinalRow::Decision(..) => return,
         };
         self.rows.seen.insert(entity);
@@ -45,10 +46,13 @@ impl Checker {
             .duties
             .iter()
             .map(|(key, f)| (Entity::Duty(key.clone()), &f.trail));
+        let backfills = self.backfills.iter();
+        let backfills = backfills.map(|(id, f)| (Entity::Backfill(*id), &f.trail));
         let lost: Vec<(Entity, Option<Step>)> = runs
             .chain(jobs)
             .chain(sessions)
             .chain(duties)
+            .chain(backfills)
             .filter(|(entity, trail)| {
                 trail.ver > 0 && !trail.closed && !self.rows.seen.contains(entity)
             })

@@ -5,6 +5,7 @@
 //! # Not here
 //! Order between entities, rows, acknowledgements ([`crate::checker`]).
 
+pub(crate) mod backfill;
 pub(crate) mod job;
 pub(crate) mod run;
 pub(crate) mod shard;

@@ -28,6 +28,16 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
     ),
     ("an instant was invented", Invariant::I3, invent_instant),
     ("the mark leaves a gap", Invariant::I5, gap_in_marks),
+    (
+        "a record is filled by a run of another time",
+        Invariant::I9,
+        fill_with_another,
+    ),
+    (
+        "a record is filled more often than it has times",
+        Invariant::I9,
+        fill_too_often,
+    ),
     ("a term is taken twice", Invariant::I10, repeat_term),
     ("an old term grants", Invariant::I11, grant_under_old_term),
     ("a grant's token is lowered", Invariant::I13, lower_token),
@@ -267,14 +277,33 @@ fn decide_twice(h: &mut History, rng: &mut Rng) -> bool {
     let both = serde_json::json!({ "from": us, "to": us, "count": 1, "reason": "overlap", "reference": "" });
     decisions.as_array_mut().expect("a list").push(both);
     set_data(event, "decisions", decisions);
-    let row = sichen_core::model::Decision {
-        from: at,
-        to: at,
-        count: 1,
-        reason: "overlap".into(),
-        reference: String::new(),
-    };
+    let row = sichen_core::model::Decision::single(at, "overlap", String::new());
     h.dump.decisions.push((uid, row));
+    true
+}
+
+fn fill_with_another(h: &mut History, rng: &mut Rng) -> bool {
+    if h.dump.decisions.is_empty() || h.dump.runs.is_empty() {
+        return false;
+    }
+    let (n, run) = (
+        rng.below(h.dump.decisions.len()),
+        rng.below(h.dump.runs.len()),
+    );
+    let run = h.dump.runs[run].id;
+    let (_, decision) = &mut h.dump.decisions[n];
+    decision.filled = 1;
+    decision.filled_by = Some(run);
+    true
+}
+
+fn fill_too_often(h: &mut History, rng: &mut Rng) -> bool {
+    if h.dump.decisions.is_empty() {
+        return false;
+    }
+    let n = rng.below(h.dump.decisions.len());
+    let (_, decision) = &mut h.dump.decisions[n];
+    decision.filled = decision.count + 1;
     true
 }
 

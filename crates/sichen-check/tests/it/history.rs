@@ -282,13 +282,7 @@ impl Model {
                     "from": p.as_microsecond(), "to": p.as_microsecond(), "count": 1,
                     "reason": "overlap", "reference": "",
                 }));
-                let decision = Decision {
-                    from: p,
-                    to: p,
-                    count: 1,
-                    reason: "overlap".into(),
-                    reference: String::new(),
-                };
+                let decision = Decision::single(p, "overlap", String::new());
                 self.dump.decisions.push((uid, decision));
             } else {
                 let occasion = Occasion::Planned { at: p, rerun: 0 };
@@ -343,6 +337,7 @@ impl Model {
             period: None,
             nominal: None,
             terms,
+            backfill: None,
             waits: None,
             ready_at: None,
             dead_by: None,

@@ -75,6 +75,7 @@ pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRu
         terms,
         shards,
         ready_at: now,
+        backfill: None,
         waits: None,
         counted: None,
         digest: request.digest,

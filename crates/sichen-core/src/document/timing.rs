@@ -22,7 +22,7 @@ use crate::schedule::follow::{Chain, Follow};
 use crate::schedule::overlap::Overlap;
 use crate::schedule::{
     CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, MAX_RATE, Nominal, PeriodRule, PlannedRun,
-    Rate, Schedule, due, hash_of_key, overlap, zone_data_version,
+    Rate, Schedule, count_between, due, hash_of_key, overlap, zone_data_version,
 };
 
 pub use spec::{
@@ -168,6 +168,18 @@ impl Timing {
         let pending = self.pending.filter(|at| *at > after);
         let named = self.schedules.iter().filter_map(|s| s.next(after));
         named.chain(pending).min()
+    }
+
+    /// The last planned instant before `before`.
+    #[must_use]
+    pub fn prev(&self, before: Timestamp) -> Option<Timestamp> {
+        self.schedules.iter().filter_map(|s| s.prev(before)).max()
+    }
+
+    /// How many planned instants are strictly between.
+    #[must_use]
+    pub fn count(&self, after: Timestamp, before: Timestamp) -> u64 {
+        count_between(&self.schedules, after, before)
     }
 
     /// The job's schedules, in their order.

@@ -157,7 +157,7 @@ words! {
 /// One legal move of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// `run` or `shard`.
+    /// `run`, `shard` or `backfill`.
     pub entity: &'static str,
     /// State before; empty for a creation.
     pub from: &'static str,
@@ -409,6 +409,49 @@ const MOVES: &[Move] = &[
         "shard_reopened",
         "scheduled",
         "explicit retry of a stopped run",
+    ),
+    mv("backfill", "", "backfill_created", "running", "asked for"),
+    mv(
+        "backfill",
+        "running",
+        "backfill_advanced",
+        "running",
+        "instants were looked at, runs started",
+    ),
+    mv(
+        "backfill",
+        "running",
+        "backfill_paused",
+        "paused",
+        "asked for",
+    ),
+    mv(
+        "backfill",
+        "paused",
+        "backfill_resumed",
+        "running",
+        "asked for",
+    ),
+    mv(
+        "backfill",
+        "running",
+        "backfill_finished",
+        "finished",
+        "all of its range is done and its runs have closed",
+    ),
+    mv(
+        "backfill",
+        "running",
+        "backfill_cancelled",
+        "cancelled",
+        "asked for, or its job was deleted",
+    ),
+    mv(
+        "backfill",
+        "paused",
+        "backfill_cancelled",
+        "cancelled",
+        "asked for, or its job was deleted",
     ),
 ];
 

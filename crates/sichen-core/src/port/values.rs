@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
+use crate::ids::{BackfillId, JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{RunState, ShardState, StopCause};
@@ -38,6 +38,8 @@ pub struct NewRun {
     pub shards: Vec<Descriptor>,
     /// Not to be granted before.
     pub ready_at: Timestamp,
+    /// The backfill in whose lane it runs.
+    pub backfill: Option<BackfillId>,
     /// If given, nothing of it is granted until its turn has come. One that waits for those it
     /// replaces has all other open runs of the job stopped in the transaction that writes it.
     pub waits: Option<Waits>,
@@ -492,8 +494,10 @@ pub struct RunFilter {
     pub job: Option<JobUid>,
     /// In this state alone.
     pub state: Option<RunState>,
-    /// Not closed; then `job` must be given and `state` not.
+    /// Not closed and of no backfill; then `job` must be given and `state` not.
     pub open: bool,
+    /// Of this backfill alone; then nothing else is to be given.
+    pub backfill: Option<BackfillId>,
 }
 
 /// Which events to list; oldest first.

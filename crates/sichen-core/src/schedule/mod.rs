@@ -30,6 +30,7 @@ pub use due::{
 };
 pub use nominal::Nominal;
 pub use rule::{Error, MAX_PERIOD, Rule, Schedule, zone_by_name};
+pub use union::count_between;
 
 /// The hash that spreads `H` and jitter: the same for a key on every node and in every release
 /// (FNV-1a, then mixed).

@@ -136,3 +136,23 @@ impl Union<'_> {
         (count, self.prev(zone::instant(from)).unwrap_or(after))
     }
 }
+
+/// How many instants of `schedules` are strictly between; one that several name counts once.
+#[must_use]
+pub fn count_between(schedules: &[Schedule], after: Timestamp, before: Timestamp) -> u64 {
+    let union = Union {
+        schedules,
+        pending: None,
+        before_pending: None,
+    };
+    let (mut count, mut after) = (0, after);
+    // Each count gets farther, by days at least, so this ends.
+    while let Some(counted) = union.count(after, before) {
+        count += counted.count;
+        if counted.whole {
+            break;
+        }
+        after = counted.last;
+    }
+    count
+}

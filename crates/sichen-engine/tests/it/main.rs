@@ -6,6 +6,7 @@
 )]
 
 mod audit;
+mod backfill;
 mod calendar_day;
 mod calendars;
 mod cases;

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
+use sichen_core::backfill::Backfill;
 use sichen_core::document::Document;
 use sichen_core::event;
 use sichen_core::layout::Descriptor;
@@ -74,6 +75,53 @@ pub(super) fn decision(decision: &model::Decision, zone: &TimeZone) -> wire::Dec
         count: decision.count,
         reason: decision.reason.clone(),
         reference: decision.reference.clone(),
+        filled: decision.filled,
+        filled_by: decision.filled_by.map(|run| run.0),
+    }
+}
+
+/// A backfill of `job` in `zone`.
+pub(super) fn backfill(
+    backfill: &Backfill,
+    job: &model::Job,
+    zone: &TimeZone,
+    remaining: Option<u64>,
+) -> wire::Backfill {
+    let (wanted, counts, runs) = (&backfill.wanted, &backfill.counts, &backfill.runs);
+    wire::Backfill {
+        id: backfill.id.0,
+        namespace: job.name.namespace.to_string(),
+        job: job.name.name.to_string(),
+        job_uid: job.uid.to_string(),
+        state: backfill.state.word().to_owned(),
+        cause: backfill.cause.clone(),
+        from: at(wanted.from, zone),
+        to: at(wanted.to, zone),
+        mode: wanted.mode.word().to_owned(),
+        order: wanted.order.word().to_owned(),
+        parallelism: wanted.parallelism,
+        rate: wanted.rate,
+        reason: wanted.reason.clone(),
+        actor: backfill.actor.clone(),
+        key: backfill.key.clone(),
+        instants: wire::BackfillInstants {
+            done: counts.passed(),
+            created: counts.created,
+            filled: counts.filled,
+            reopened: counts.reopened,
+            reruns: counts.reruns,
+            left: counts.left,
+            remaining,
+        },
+        runs: wire::BackfillRuns {
+            open: runs.open,
+            succeeded: runs.succeeded,
+            failed: runs.failed,
+            cancelled: runs.cancelled,
+        },
+        next_at: backfill.next_at.map(|t| t.to_string()),
+        created_at: backfill.created_at.to_string(),
+        ended_at: backfill.ended_at.map(|t| t.to_string()),
     }
 }
 
@@ -117,6 +165,7 @@ pub(super) fn run(
         planned_at: run.occasion.planned_at().map(|planned| at(planned, &zone)),
         period: run.period.map(|p| period(p, &zone)),
         nominal: run.nominal.as_ref().map(nominal),
+        backfill: run.backfill.map(|id| id.0),
         waits: run.waits.map(|waits| waits.what.word().to_owned()),
         state: run.state.word().to_owned(),
         reason: run.reason.clone(),

@@ -8,11 +8,13 @@
 //! # Not here
 //! Judging it (`sichen-check`).
 
+mod backfills;
 mod rows;
 
 use std::io::BufRead;
 
 use axum::body::Bytes;
+use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, OpId, Revision, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
@@ -74,6 +76,8 @@ pub enum Line {
     Session(Session),
     /// A duty.
     Duty(Duty),
+    /// A backfill.
+    Backfill(Backfill),
     /// A decision of a job.
     Decision(JobUid, Decision),
 }
@@ -129,6 +133,7 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
             Line::Shard(shard) => dump.shards.push(shard),
             Line::Session(session) => dump.sessions.push(session),
             Line::Duty(duty) => dump.duties.push(duty),
+            Line::Backfill(backfill) => dump.backfills.push(backfill),
             Line::Decision(job, decision) => dump.decisions.push((job, decision)),
         }
     }
@@ -191,6 +196,8 @@ pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
     let shards = dump.shards.into_iter().map(Row::shard);
     let sessions = dump.sessions.into_iter().map(Row::session);
     let duties = dump.duties.into_iter().map(Row::duty);
+    let backfills = dump.backfills.into_iter();
+    let backfills = backfills.map(|b| Row::Backfill(Box::new(backfills::BackfillRow::of(b))));
     let decisions = dump.decisions.into_iter();
     let decisions = decisions.map(|(job, decision)| Row::decision(job, decision));
     let rows = jobs
@@ -199,7 +206,7 @@ pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
         .chain(runs)
         .chain(shards)
         .chain(sessions);
-    let rows = rows.chain(duties).chain(decisions);
+    let rows = rows.chain(duties).chain(backfills).chain(decisions);
     Box::new(events.chain(rows.map(|row| line(&row))))
 }
 

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use serde::Deserialize;
-use sichen_core::ids::{RunId, ShardKey};
+use sichen_core::ids::{BackfillId, RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
 use sichen_core::port::{EventFilter, RunFilter};
@@ -34,6 +34,8 @@ pub(super) struct Wanted {
     job: Option<String>,
     /// In this state alone.
     state: Option<String>,
+    /// Of this backfill alone; then neither `job` nor `state` can be given.
+    backfill: Option<u64>,
     /// `next` of the page before.
     after: Option<String>,
     /// Rows of a page, 1 to 1,000; 100 if left out.
@@ -60,6 +62,15 @@ pub(super) async fn list(
         None => None,
     };
     let state = wanted.state.as_deref().map(state).transpose()?;
+    if wanted.backfill.is_some() && (job.is_some() || state.is_some()) {
+        return Err(Failed::bad(
+            "SC5021: with `backfill` neither `job` nor `state` can be given",
+        ));
+    }
+    // A number that no store knows has no runs.
+    let backfill = wanted
+        .backfill
+        .map(|id| i64::try_from(id).map_or(0, |_| id));
     let paging = Paging {
         after: wanted.after,
         limit: wanted.limit,
@@ -71,6 +82,7 @@ pub(super) async fn list(
             RunFilter {
                 job,
                 state,
+                backfill: backfill.map(BackfillId),
                 ..RunFilter::default()
             },
             page,

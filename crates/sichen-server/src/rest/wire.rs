@@ -11,6 +11,7 @@
 //! # Not here
 //! How they come from rows (`convert`), the job document (`sichen_core::document`).
 
+mod backfills;
 mod calendars;
 mod clock;
 mod dead_letters;
@@ -22,6 +23,10 @@ use serde_json::{Map, Value};
 use sichen_core::document::OverlapSpec;
 use utoipa::ToSchema;
 
+pub use backfills::{
+    Backfill, BackfillInstant, BackfillInstants, BackfillPage, BackfillPreview, BackfillRuns,
+    StartBackfill,
+};
 pub use calendars::{
     AppliedCalendar, Calendar, CalendarChange, CalendarComparison, CalendarPage, CalendarUser,
     DeletedCalendar, LeftJob, MovedJob,
@@ -231,6 +236,12 @@ pub struct Decision {
     pub reason: String,
     /// What it refers to, such as the run that blocked it; empty if nothing.
     pub reference: String,
+    /// How many of its instants have got their run since.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub filled: u64,
+    /// The run that did so last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled_by: Option<u64>,
 }
 
 /// A page of decisions, oldest first. Its `next` goes back as `from`.
@@ -364,6 +375,9 @@ pub struct Run {
     /// What it stands for in the words of its schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nominal: Option<Nominal>,
+    /// The backfill in whose lane it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<u64>,
     /// What it waits for before it may start: `queue` (its place) or `replaced` (the end of those
     /// that it replaces).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -828,4 +842,9 @@ pub struct Disk {
 pub struct Health {
     /// `ok`, or why not.
     pub status: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }

@@ -18,7 +18,8 @@ fn run_of(entity: &Entity) -> Option<RunId> {
         | Entity::Session(_)
         | Entity::Node(_)
         | Entity::Duty(_)
-        | Entity::Calendar(_) => None,
+        | Entity::Calendar(_)
+        | Entity::Backfill(_) => None,
     }
 }
 
@@ -66,14 +67,8 @@ pub(super) fn remove(
         }
         tx.state.events.retain(|e| run_of(&e.entity) != Some(*id));
         if let Some(at) = run.occasion.planned_at() {
-            let (reason, reference) = ("removed".to_owned(), run.state.word().to_owned());
-            let decision = Decision {
-                from: at,
-                to: at,
-                count: 1,
-                reason,
-                reference,
-            };
+            let state = run.state.word().to_owned();
+            let decision = Decision::single(at, Decision::REMOVED, state);
             tx.state.decisions.push((run.job, decision));
         }
     }
@@ -107,6 +102,7 @@ pub(super) fn dump(state: &State) -> Dump {
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),
         sessions: state.sessions.values().cloned().collect(),
         duties: state.duties.values().map(|row| row.duty.clone()).collect(),
+        backfills: state.backfills.values().cloned().collect(),
         decisions: state.decisions.clone(),
         events: state.events.clone(),
     }

@@ -46,6 +46,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     job.document.clone_from(&a.document);
     job.next_due = a.next_due;
     row.revisions.insert(job.revision, a.document);
+    row.begun.insert(job.revision, job.high_water);
     let (revision, ver, state) = (job.revision, job.ver, word(job));
     calendars::use_in(tx, uid, a.calendars);
     let data = serde_json::json!({ "revision": revision.0 });
@@ -88,12 +89,14 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         "high_water": job.high_water.as_microsecond(),
     });
     let revisions = [(revision, a.document)].into();
+    let begun = [(revision, job.high_water)].into();
     tx.state.jobs.insert(
         uid,
         JobRow {
             job,
             deleted: false,
             revisions,
+            begun,
         },
     );
     calendars::use_in(tx, uid, a.calendars);
@@ -292,4 +295,19 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
         chains::restart(tx, item.job);
     }
     Some(verdicts)
+}
+
+pub(super) fn list_revisions(
+    state: &State,
+    job: JobUid,
+    page: &Page<Revision>,
+) -> Vec<(Revision, Option<Timestamp>)> {
+    let after = page.after.unwrap_or_default();
+    let row = state.jobs.get(&job).into_iter();
+    let revisions = row.flat_map(|row| row.begun.iter());
+    revisions
+        .filter(|(revision, _)| **revision > after)
+        .take(capped(page))
+        .map(|(revision, begun)| (*revision, Some(*begun)))
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
     Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settle, stopped_by, turn,
@@ -18,7 +18,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, ShardRow, State, Tx};
-use super::{capped, chains, leases};
+use super::{backfills, capped, chains, leases};
 
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
     let key = (new.job, new.occasion.key());
@@ -86,6 +86,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
             deadline,
             ..new.terms
         },
+        backfill: new.backfill,
         waits,
         ready_at: Some(new.ready_at),
         dead_by: None,
@@ -108,6 +109,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": key.1, "revision": new.revision.0,
         "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
+        "backfill": new.backfill.map(|id| id.0),
     });
     let happened = Happened {
         data,
@@ -116,10 +118,12 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     tx.event(Entity::Run(id), 1, happened);
     let detail = format!("replaced by {}", key.1);
     tx.state.occasions.insert(key, id);
-    tx.state.runs.insert(id, run);
     if !state.is_closed() {
-        count_active(tx.state, new.job, 1);
+        backfills::opened(tx.state, &run);
+    } else if let Some(lane) = new.backfill {
+        backfills::closed(tx.state, lane, state, false);
     }
+    tx.state.runs.insert(id, run);
     if waits.is_some() {
         count_waiting(tx.state, new.job, 1);
     }
@@ -189,9 +193,10 @@ pub(super) fn insert_shards(
     }
 }
 
-/// The open runs of a job, oldest first, as many as one run replaces.
+/// The open runs of a job, oldest first, as many as one run replaces; not those of backfills.
 fn open(state: &State, job: JobUid) -> Vec<RunId> {
-    let open = state.runs.values().filter(|run| run.job == job);
+    let of_job = state.runs.values().filter(|run| run.job == job);
+    let open = of_job.filter(|run| run.backfill.is_none());
     let open = open.filter(|run| !run.state.is_closed());
     open.map(|run| run.id).take(MAX_BATCH).collect()
 }
@@ -263,7 +268,7 @@ fn start(tx: &mut Tx<'_>, id: RunId, ready_at: Timestamp, closed: Option<Closed>
     tx.event(Entity::Run(id), ver, happened);
 }
 
-fn count_active(state: &mut State, job: JobUid, by: i32) {
+pub(super) fn count_active(state: &mut State, job: JobUid, by: i32) {
     if let Some(row) = state.jobs.get_mut(&job) {
         row.job.active_runs = row.job.active_runs.saturating_add_signed(by);
     }
@@ -321,7 +326,10 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     run.ver += 1;
     let (ver, job, c) = (run.ver, run.job, run.counters);
     let (waited, dead_by) = (run.waits.take().is_some(), run.dead_by);
-    if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
+    let of_backfill = run.backfill.is_some();
+    if let Some(lane) = run.backfill {
+        backfills::closed(tx.state, lane, outcome, true);
+    } else if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
         count_active(tx.state, job, -1);
     }
     if waited {
@@ -339,7 +347,9 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     };
     tx.event(Entity::Run(id), ver, happened);
     release(tx, job, Some((id, dead_by)));
-    chains::end(tx, id, outcome);
+    if !of_backfill {
+        chains::end(tx, id, outcome);
+    }
     Some(outcome)
 }
 
@@ -352,7 +362,8 @@ pub(super) fn list(state: &State, filter: &RunFilter, page: &Page<RunId>) -> Vec
         .map(|(_, run)| run)
         .filter(|run| filter.job.is_none_or(|job| run.job == job))
         .filter(|run| filter.state.is_none_or(|state| run.state == state))
-        .filter(|run| !filter.open || !run.state.is_closed())
+        .filter(|run| !filter.open || !run.state.is_closed() && run.backfill.is_none())
+        .filter(|run| filter.backfill.is_none() || run.backfill == filter.backfill)
         .take(capped(page))
         .cloned()
         .collect()
@@ -450,6 +461,7 @@ pub(super) fn reopen(
     id: RunId,
     only: Option<&[ShardKey]>,
     ready_at: Timestamp,
+    lane: Option<BackfillId>,
 ) -> RequestVerdict {
     let Some(run) = tx.state.runs.get(&id) else {
         return RequestVerdict::Missing;
@@ -481,9 +493,17 @@ pub(super) fn reopen(
     run.terms.start_by = None;
     run.ended_at = None;
     run.reason = String::new();
-    let (ver, round, job) = (run.ver, run.round, run.job);
-    count_active(tx.state, job, 1);
-    let data = serde_json::json!({ "round": round, "shards": keys.len() });
+    let before = run.backfill;
+    run.backfill = lane.or(before);
+    let (ver, round) = (run.ver, run.round);
+    let data = serde_json::json!({
+        "round": round, "shards": keys.len(), "backfill": run.backfill.map(|id| id.0),
+    });
+    let run = run.clone();
+    backfills::opened(tx.state, &run);
+    if let Some(lane) = before.filter(|_| before == run.backfill) {
+        backfills::retried(tx.state, lane);
+    }
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunReopened, from.word(), "running")

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::ids::{
+    BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
+};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
 use sichen_core::model::{Decision, Duty, DutyKey, Job, Node, Run, Session, Shard};
@@ -20,6 +23,8 @@ pub(super) struct JobRow {
     pub job: Job,
     pub deleted: bool,
     pub revisions: BTreeMap<Revision, String>,
+    /// The marks at which they began.
+    pub begun: BTreeMap<Revision, Timestamp>,
 }
 
 #[derive(Debug)]
@@ -51,6 +56,7 @@ pub(super) struct State {
     pub calendars: BTreeMap<JobName, CalendarRow>,
     /// The versions that the present revisions of live jobs go by.
     pub calendar_uses: BTreeMap<(JobName, JobUid), u32>,
+    pub backfills: BTreeMap<BackfillId, Backfill>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,
     pub occasions: BTreeMap<(JobUid, String), RunId>,

@@ -80,14 +80,7 @@ pub(super) async fn remove(
         tx.run(sql::DELETE_SHARDS, [int(id.0)]).await?;
         tx.must(sql::DELETE_RUN, [int(id.0)]).await?;
         if let Some(at) = occasion.planned_at() {
-            let reason = "removed".to_owned();
-            let decision = Decision {
-                from: at,
-                to: at,
-                count: 1,
-                reason,
-                reference: state,
-            };
+            let decision = Decision::single(at, Decision::REMOVED, state);
             jobs::insert_decision(tx, job, &decision).await?;
         }
     }
@@ -141,6 +134,9 @@ pub(super) async fn dump(read: &Read) -> Result<Dump> {
             .all(sql::DUMP_SESSIONS, (), |row| row.session())
             .await?,
         duties,
+        backfills: read
+            .all(sql::DUMP_BACKFILLS, (), |row| row.backfill())
+            .await?,
         decisions: read
             .all(sql::DUMP_DECISIONS, (), |row| {
                 Ok((JobUid(row.uuid(0)?), row.decision(1)?))

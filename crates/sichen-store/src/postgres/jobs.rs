@@ -29,8 +29,9 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     if !calendars::are_newest(tx, &a.calendars).await? {
         return Ok(ApplyVerdict::Conflict);
     }
-    let mut ver = job.ver;
+    let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
+        begun = closing.to;
         if closing.job != job.uid || advance(tx, closing).await?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
@@ -47,8 +48,8 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     );
     tx.must(sql::UPDATE_JOB, params).await?;
     tx.job_changed(job.uid);
-    tx.must(sql::INSERT_REVISION, (uid, revision.0, a.document.as_str()))
-        .await?;
+    let revised = (uid, revision.0, a.document.as_str(), at(begun));
+    tx.must(sql::INSERT_REVISION, revised).await?;
     calendars::use_in(tx, job.uid, &a.calendars).await?;
     let data = serde_json::json!({ "revision": revision.0 });
     let state = word(job.paused);
@@ -84,8 +85,8 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         partition_of(a.new_uid),
     );
     tx.must(sql::INSERT_JOB, params).await?;
-    tx.must(sql::INSERT_REVISION, (uid, 1, a.document.as_str()))
-        .await?;
+    let revision = (uid, 1, a.document.as_str(), at(a.high_water));
+    tx.must(sql::INSERT_REVISION, revision).await?;
     let data = serde_json::json!({
         "revision": 1, "name": name, "namespace": namespace,
         "high_water": a.high_water.as_microsecond(),

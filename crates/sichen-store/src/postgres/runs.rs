@@ -3,7 +3,7 @@
 use futures_util::future::try_join;
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo, Token};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
@@ -20,7 +20,7 @@ use super::jobs::array;
 use super::param::{Param, Params, params};
 use super::row::{JobRow, ShardRow, at, int, not_before, opt_at, opt_micros};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, chains, leases, sql};
+use super::{backfills, capped, chains, leases, sql};
 
 pub(super) async fn create_all(
     tx: &mut Tx,
@@ -83,6 +83,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     } else {
         Vec::new()
     };
+    let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id().await?);
     let total = if plan { 0 } else { count };
     let terms = &new.terms;
@@ -120,6 +121,9 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 waits.map(|waits| waits.most),
                 not_before(new.ready_at),
                 opt_at(terms.start_by),
+                new.backfill.map(|id| int(id.0)),
+                rerun_of.map(at),
+                rerun,
             ],
         )
     });
@@ -127,14 +131,17 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
         "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
+        "backfill": new.backfill.map(|id| id.0),
     });
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
-    if !state.is_closed() {
-        tx.count_active(new.job, 1, i32::from(waits.is_some()));
+    match new.backfill {
+        Some(lane) => backfills::written(tx, lane, state).await?,
+        None if state.is_closed() => {}
+        None => tx.count_active(new.job, 1, i32::from(waits.is_some())),
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
     if holder.is_none() {
@@ -376,7 +383,10 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
     };
     tx.gathered(|gathered| gathered.settle(int(id.0), outcome.word(), &reason, at(tx.now)));
     tx.run_changed(id);
-    tx.count_active(run.job, -1, -i32::from(run.waits.is_some()));
+    match run.backfill {
+        Some(lane) => backfills::closed(tx, lane, outcome).await?,
+        None => tx.count_active(run.job, -1, -i32::from(run.waits.is_some())),
+    }
     let c = run.counters;
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -389,13 +399,20 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     release(tx, run.job, Some((id, run.dead_by))).await?;
-    chains::end(tx, &run, outcome).await?;
+    if run.backfill.is_none() {
+        chains::end(tx, &run, outcome).await?;
+    }
     Ok(Some(outcome))
 }
 
 pub(super) async fn list(read: &Read, filter: &RunFilter, page: &Page<RunId>) -> Result<Vec<Run>> {
     let before = page.after.map_or(i64::MAX, |id| int(id.0));
     let limit = capped(page);
+    if let Some(id) = filter.backfill {
+        let params = (before, limit, int(id.0));
+        let runs = read.all(sql::LIST_RUNS_OF_BACKFILL, params, |row| row.run());
+        return runs.await;
+    }
     match (filter.job, filter.state) {
         (Some(job), None) if filter.open => {
             read.all(sql::LIST_OPEN_RUNS, (before, limit, job.0), |row| row.run())
@@ -564,6 +581,7 @@ pub(super) async fn reopen(
     id: RunId,
     only: Option<Vec<ShardKey>>,
     ready_at: Timestamp,
+    lane: Option<BackfillId>,
 ) -> Result<RequestVerdict> {
     let Some(run) = tx.run_row(id).await? else {
         return Ok(RequestVerdict::Missing);
@@ -589,12 +607,24 @@ pub(super) async fn reopen(
         .filter(|head| head.state == ShardState::Failed)
         .count();
     let (failed, cancelled) = (int(failed as u64), int((closed.len() - failed) as u64));
-    tx.must(sql::REOPEN_RUN, (int(id.0), from.word(), failed, cancelled))
-        .await?;
+    let lane = lane.or(run.backfill);
+    let params = (
+        int(id.0),
+        from.word(),
+        failed,
+        cancelled,
+        lane.map(|id| int(id.0)),
+    );
+    tx.must(sql::REOPEN_RUN, params).await?;
     tx.run_changed(id);
     tx.shards_changed(id);
-    tx.count_active(run.job, 1, 0);
-    let data = serde_json::json!({ "round": run.round + 1, "shards": closed.len() });
+    match lane {
+        Some(lane) => backfills::reopened(tx, lane, run.backfill == Some(lane)).await?,
+        None => tx.count_active(run.job, 1, 0),
+    }
+    let data = serde_json::json!({
+        "round": run.round + 1, "shards": closed.len(), "backfill": lane.map(|id| id.0),
+    });
     let to = RunState::Running.word();
     let happened = Happened {
         data,

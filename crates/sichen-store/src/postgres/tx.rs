@@ -559,6 +559,11 @@ impl Tx {
         Ok(())
     }
 
+    /// Who writes.
+    pub fn actor(&self) -> &str {
+        self.op.as_ref().map_or("", |op| &op.actor)
+    }
+
     /// Runs a statement that changes rows; how many.
     pub async fn run(&self, statement: &'static str, params: impl Params) -> Result<usize> {
         let params = params.list();
@@ -650,7 +655,8 @@ impl Tx {
             | Entity::Session(_)
             | Entity::Node(_)
             | Entity::Duty(_)
-            | Entity::Calendar(_) => None,
+            | Entity::Calendar(_)
+            | Entity::Backfill(_) => None,
         };
         self.events.push(Noted {
             entity: entity.kind(),

@@ -59,14 +59,7 @@ pub(super) fn remove(tx: &mut Tx<'_>, fence: &Fence, before: Timestamp, limit: u
         tx.run(sql::DELETE_SHARDS, [int(id.0)])?;
         tx.must(sql::DELETE_RUN, [int(id.0)])?;
         if let Some(at) = occasion.planned_at() {
-            let reason = "removed".to_owned();
-            let decision = Decision {
-                from: at,
-                to: at,
-                count: 1,
-                reason,
-                reference: state,
-            };
+            let decision = Decision::single(at, Decision::REMOVED, state);
             jobs::insert_decision(tx, job, &decision)?;
         }
     }
@@ -104,6 +97,7 @@ pub(super) fn dump(read: &Read<'_>) -> Result<Dump> {
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,
         duties,
+        backfills: read.all(sql::DUMP_BACKFILLS, [], |row| row.backfill())?,
         decisions: read.all(sql::DUMP_DECISIONS, [], |row| {
             Ok((JobUid(row.uuid(0)?), row.decision(1)?))
         })?,

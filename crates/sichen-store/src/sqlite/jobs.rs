@@ -29,8 +29,9 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     if !calendars::are_newest(tx, &a.calendars)? {
         return Ok(ApplyVerdict::Conflict);
     }
-    let mut ver = job.ver;
+    let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
+        begun = closing.to;
         if closing.job != job.uid || advance(tx, closing)?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
@@ -46,7 +47,8 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
         opt_at(a.next_due),
     );
     tx.must(sql::UPDATE_JOB, params)?;
-    tx.must(sql::INSERT_REVISION, (uid, revision.0, a.document.as_str()))?;
+    let revised = (uid, revision.0, a.document.as_str(), at(begun));
+    tx.must(sql::INSERT_REVISION, revised)?;
     calendars::use_in(tx, job.uid, &a.calendars)?;
     let data = serde_json::json!({ "revision": revision.0 });
     let state = word(job.paused);
@@ -82,7 +84,8 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         partition_of(a.new_uid),
     );
     tx.must(sql::INSERT_JOB, params)?;
-    tx.must(sql::INSERT_REVISION, (uid, 1, a.document.as_str()))?;
+    let revision = (uid, 1, a.document.as_str(), at(a.high_water));
+    tx.must(sql::INSERT_REVISION, revision)?;
     let data = serde_json::json!({
         "revision": 1, "name": name, "namespace": namespace,
         "high_water": a.high_water.as_microsecond(),

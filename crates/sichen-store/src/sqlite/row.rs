@@ -9,9 +9,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::types::{FromSql, Null, ToSql, ToSqlOutput, Value, ValueRef};
+use sichen_core::backfill::{
+    self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
+};
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{
-    JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
+    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
@@ -237,6 +240,8 @@ impl Row<'_> {
             count: self.u64(i + 2)?,
             reason: self.text(i + 3)?,
             reference: self.text(i + 4)?,
+            filled: self.u64(i + 5)?,
+            filled_by: self.opt_u64(i + 6)?.map(RunId),
         })
     }
 
@@ -279,6 +284,7 @@ impl Row<'_> {
                 deadline: self.opt_at(14)?,
                 start_by: self.opt_at(37)?,
             },
+            backfill: self.opt_u64(38)?.map(BackfillId),
             waits,
             ready_at: self.opt_at(34)?,
             dead_by: self.opt_at(35)?,
@@ -300,6 +306,74 @@ impl Row<'_> {
             started_at: self.opt_at(28)?,
             ended_at: self.opt_at(29)?,
         })
+    }
+
+    pub fn backfill(self) -> Result<Backfill> {
+        Ok(Backfill {
+            id: BackfillId(self.u64(0)?),
+            job: JobUid(self.uuid(1)?),
+            key: self.text(2)?,
+            actor: self.text(3)?,
+            wanted: Wanted {
+                from: self.at(4)?,
+                to: self.at(5)?,
+                mode: self.parsed(6, "mode", Mode::parse)?,
+                order: self.parsed(7, "order", Order::parse)?,
+                parallelism: self.u32(8)?,
+                rate: self.maybe(9, Self::u32)?,
+                reason: self.text(10)?,
+            },
+            ver: self.u32(11)?,
+            state: self.parsed(12, "backfill state", backfill::State::parse)?,
+            place: Place {
+                settled: self.at(13)?,
+                cursor: self.at(14)?,
+                top: self.at(15)?,
+            },
+            next_at: self.opt_at(16)?,
+            counts: Counts {
+                created: self.u64(17)?,
+                filled: self.u64(18)?,
+                reopened: self.u64(19)?,
+                reruns: self.u64(20)?,
+                left: self.u64(21)?,
+            },
+            runs: Outcomes {
+                open: self.u32(22)?,
+                succeeded: self.u64(23)?,
+                failed: self.u64(24)?,
+                cancelled: self.u64(25)?,
+            },
+            created_at: self.at(26)?,
+            ended_at: self.opt_at(27)?,
+            cause: self.text(28)?,
+        })
+    }
+
+    /// An instant with what a backfill sees of it.
+    pub fn instant(self) -> Result<Facts> {
+        let at = self.at(0)?;
+        let last = |first: usize, rerun: u32| -> Result<LastRun> {
+            Ok(LastRun {
+                id: RunId(self.u64(first)?),
+                rerun,
+                state: self.parsed(first + 1, "run state", RunState::parse)?,
+                round: self.u32(first + 2)?,
+            })
+        };
+        let run = match (self.opt_u64(1)?, self.opt_u64(4)?) {
+            (_, Some(_)) => Some(last(4, self.u32(7)?)?),
+            (Some(_), None) => Some(last(1, 0)?),
+            (None, None) => None,
+        };
+        let holds = self.opt_at(8)?.is_some_and(|from| from <= at);
+        let record = match (self.flag(10)?, holds) {
+            (true, _) => Some(Record::Removed),
+            (false, true) if self.text(9)? == "coalesced" => Some(Record::Covered),
+            (false, true) => Some(Record::Skipped),
+            (false, false) => None,
+        };
+        Ok(Facts { at, run, record })
     }
 
     pub fn shard(self) -> Result<ShardRow> {

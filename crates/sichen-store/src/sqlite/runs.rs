@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{JobUid, RunId, ShardKey, ShardNo};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
@@ -16,7 +16,7 @@ use sichen_core::port::{
 use super::jobs::json_array;
 use super::row::{JobRow, at, blob, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, chains, leases, sql};
+use super::{backfills, capped, chains, leases, sql};
 
 /// Shards written by one statement.
 const CHUNK: usize = 5_000;
@@ -65,6 +65,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     } else {
         Vec::new()
     };
+    let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id());
     let total = if plan { 0 } else { count };
     let terms = &new.terms;
@@ -101,19 +102,25 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             waits.map(|waits| waits.most),
             not_before(new.ready_at),
             opt_at(terms.start_by),
+            new.backfill.map(|id| int(id.0)),
+            rerun_of.map(at),
+            rerun,
         ],
     )?;
     let data = serde_json::json!({
         "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
         "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
+        "backfill": new.backfill.map(|id| id.0),
     });
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
-    if !state.is_closed() {
-        count_active(tx, new.job, 1, i32::from(waits.is_some()))?;
+    match new.backfill {
+        Some(lane) => backfills::written(tx, lane, state)?,
+        None if state.is_closed() => {}
+        None => count_active(tx, new.job, 1, i32::from(waits.is_some()))?,
     }
     let first = if plan { ShardNo::PLAN.0 } else { 0 };
     let ready_at = if waits.is_some() {
@@ -267,7 +274,10 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         sql::SETTLE_RUN,
         (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
     )?;
-    count_active(tx, run.job, -1, -i32::from(run.waits.is_some()))?;
+    match run.backfill {
+        Some(lane) => backfills::closed(tx, lane, outcome)?,
+        None => count_active(tx, run.job, -1, -i32::from(run.waits.is_some()))?,
+    }
     let c = run.counters;
     let data = serde_json::json!({
         "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
@@ -280,13 +290,19 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     release(tx, run.job, Some((id, run.dead_by)))?;
-    chains::end(tx, &run, outcome)?;
+    if run.backfill.is_none() {
+        chains::end(tx, &run, outcome)?;
+    }
     Ok(Some(outcome))
 }
 
 pub(super) fn list(read: &Read<'_>, filter: &RunFilter, page: &Page<RunId>) -> Result<Vec<Run>> {
     let before = page.after.map_or(i64::MAX, |id| int(id.0));
     let limit = capped(page);
+    if let Some(id) = filter.backfill {
+        let params = (before, limit, int(id.0));
+        return read.all(sql::LIST_RUNS_OF_BACKFILL, params, |row| row.run());
+    }
     match (filter.job, filter.state) {
         (Some(job), None) if filter.open => {
             read.all(sql::LIST_OPEN_RUNS, (before, limit, blob(job.0)), |row| {
@@ -437,6 +453,7 @@ pub(super) fn reopen(
     id: RunId,
     only: Option<Vec<ShardKey>>,
     ready_at: Timestamp,
+    lane: Option<BackfillId>,
 ) -> Result<RequestVerdict> {
     let Some(run) = tx.run_row(id)? else {
         return Ok(RequestVerdict::Missing);
@@ -462,9 +479,22 @@ pub(super) fn reopen(
         .filter(|head| head.state == ShardState::Failed)
         .count();
     let (failed, cancelled) = (int(failed as u64), int((closed.len() - failed) as u64));
-    tx.must(sql::REOPEN_RUN, (int(id.0), from.word(), failed, cancelled))?;
-    count_active(tx, run.job, 1, 0)?;
-    let data = serde_json::json!({ "round": run.round + 1, "shards": closed.len() });
+    let lane = lane.or(run.backfill);
+    let params = (
+        int(id.0),
+        from.word(),
+        failed,
+        cancelled,
+        lane.map(|id| int(id.0)),
+    );
+    tx.must(sql::REOPEN_RUN, params)?;
+    match lane {
+        Some(lane) => backfills::reopened(tx, lane, run.backfill == Some(lane))?,
+        None => count_active(tx, run.job, 1, 0)?,
+    }
+    let data = serde_json::json!({
+        "round": run.round + 1, "shards": closed.len(), "backfill": lane.map(|id| id.0),
+    });
     let to = RunState::Running.word();
     let happened = Happened {
         data,

@@ -139,6 +139,21 @@ statements! {
     LIST_STALE_CALENDAR_USERS = "list_stale_calendar_users",
     DUMP_CALENDARS = "dump_calendars",
     DUMP_CALENDAR_USES = "dump_calendar_uses",
+    INSERT_BACKFILL = "insert_backfill",
+    GET_BACKFILL = "get_backfill",
+    FIND_BACKFILL = "find_backfill",
+    LIST_BACKFILLS = "list_backfills",
+    LIST_RUNNING_BACKFILLS = "list_running_backfills",
+    COUNT_OPEN_BACKFILLS = "count_open_backfills",
+    TURN_BACKFILL = "turn_backfill",
+    ADVANCE_BACKFILL = "advance_backfill",
+    COUNT_BACKFILL = "count_backfill",
+    FIND_SKIP = "find_skip",
+    FILL_DECISION = "fill_decision",
+    LIST_REVISIONS = "list_revisions",
+    LIST_RUNS_OF_BACKFILL = "list_runs_of_backfill",
+    LIST_INSTANTS = "list_instants",
+    DUMP_BACKFILLS = "dump_backfills",
 }
 
 /// The migrations in order: number, name, text. Only ever appended to.
@@ -183,5 +198,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         10,
         "discarded",
         include_str!("../../sql/sqlite/migrations/0010_discarded.sql"),
+    ),
+    (
+        11,
+        "backfills",
+        include_str!("../../sql/sqlite/migrations/0011_backfills.sql"),
     ),
 ];

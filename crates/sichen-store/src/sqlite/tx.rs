@@ -232,6 +232,11 @@ impl<'c> Tx<'c> {
         Ok(tx)
     }
 
+    /// Who writes.
+    pub fn actor(&self) -> &str {
+        self.op.as_ref().map_or("", |op| &op.actor)
+    }
+
     /// Runs a statement that changes rows; how many.
     pub fn run(&self, statement: &str, params: impl Params) -> Result<usize> {
         let mut statement = self.read.conn.prepare_cached(statement).map_err(fault)?;
@@ -307,7 +312,8 @@ impl<'c> Tx<'c> {
             | Entity::Session(_)
             | Entity::Node(_)
             | Entity::Duty(_)
-            | Entity::Calendar(_) => None,
+            | Entity::Calendar(_)
+            | Entity::Backfill(_) => None,
         };
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.as_str()),

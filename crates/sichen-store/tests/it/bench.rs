@@ -212,6 +212,7 @@ impl Bench {
             terms: terms(),
             shards,
             ready_at: self.now(),
+            backfill: None,
             waits: None,
             counted: None,
             digest: "digest".to_owned(),

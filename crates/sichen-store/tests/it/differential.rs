@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::{self, Backfill, Mode, NewBackfill, Order, Start, Turn, Wanted};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
@@ -33,7 +34,7 @@ use crate::fold;
 
 /// Streams in each of the four tests below, which only share the work.
 const STREAMS: u64 = 50;
-const CALLS: u64 = 80;
+const CALLS: u64 = 120;
 
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_1() {
@@ -198,6 +199,7 @@ impl Pair {
             assert_eq!(a.shards, b.shards, "{}", context());
             assert_eq!(a.sessions, b.sessions, "{}", context());
             assert_eq!(a.duties, b.duties, "{}", context());
+            assert_eq!(a.backfills, b.backfills, "{}", context());
             assert_eq!(a.decisions, b.decisions, "{}", context());
             assert_eq!(a.calendars, b.calendars, "{}", context());
             assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
@@ -247,7 +249,7 @@ impl Pair {
         // Whoever reads the clock raises its mark, so both read it alike.
         both!(self, now()).expect("it works");
         let dump = self.memory_dump();
-        match self.dice.roll(24) {
+        match self.dice.roll(28) {
             0 => self.move_clock(),
             1 | 2 => self.duties(&dump),
             3 | 4 => self.apply(&dump),
@@ -262,6 +264,7 @@ impl Pair {
             19 => self.checkpoint(&dump),
             20 => self.reap(&dump),
             21 => self.janitor(&dump),
+            24..=27 => self.backfill(&dump),
             _ => self.look(&dump),
         }
     }
@@ -428,8 +431,7 @@ impl Pair {
                 from: job.high_water,
                 to,
                 count: 3,
-                reason: reason.to_owned(),
-                reference: String::new(),
+                ..Decision::single(to, reason, String::new())
             })
             .collect();
         let wrong = self.dice.once_in(10);
@@ -467,7 +469,7 @@ impl Pair {
             both!(self, delete_job(op, job.uid, closing, ver)).expect("deleted");
         } else {
             let closing = self.step_of(&job, dump);
-            let paused = self.dice.once_in(2);
+            let paused = job.paused == self.dice.once_in(4);
             both!(self, set_job_paused(op, paused, closing, ver)).expect("paused");
         }
     }
@@ -545,6 +547,7 @@ impl Pair {
             terms,
             shards,
             ready_at: now + SignedDuration::from_secs(self.dice.roll(3) as i64),
+            backfill: None,
             waits,
             counted: self.dice.once_in(6).then(|| Counted::of(job)),
             digest: ["x", "y"][self.dice.roll(6) / 5].to_owned(),
@@ -585,6 +588,121 @@ impl Pair {
         let run = self.dice.pick(&dump.runs).map(|run| run.id);
         run.filter(|_| !self.dice.once_in(20))
             .unwrap_or(RunId(987_654))
+    }
+
+    fn backfill(&mut self, dump: &Dump) {
+        let Some(job) = self.dice.pick(&dump.jobs).cloned() else {
+            return;
+        };
+        let op = self.op();
+        if dump.backfills.is_empty() || self.dice.once_in(4) {
+            let wanted = Wanted {
+                from: at(0),
+                to: at(10 + self.dice.roll(2) as i64),
+                mode: Mode::ALL[self.dice.roll(3)],
+                order: Order::ALL[self.dice.roll(2)],
+                parallelism: 1 + self.dice.roll(4) as u32,
+                rate: self.dice.once_in(2).then_some(6),
+                reason: "why".to_owned(),
+            };
+            let key = format!("key {}", self.dice.roll(3));
+            let job = job.uid;
+            let new = NewBackfill { job, key, wanted };
+            both!(self, create_backfill(op, new)).expect("answered");
+            return;
+        }
+        let backfill = self
+            .dice
+            .pick(&dump.backfills)
+            .expect("there is one")
+            .clone();
+        let id = backfill.id;
+        let fence = self.fence(&DutyKey::Trigger(partition_of(backfill.job)));
+        match self.dice.roll(6) {
+            0 => {
+                let paused = backfill.state == backfill::State::Paused;
+                let turn = match self.dice.roll(6) {
+                    0 => Turn::Cancel,
+                    1..=4 if paused => Turn::Resume,
+                    5 if !paused => Turn::Resume,
+                    _ => Turn::Pause,
+                };
+                let fence = self.dice.once_in(2).then_some(fence);
+                let cause = "because".to_owned();
+                both!(self, turn_backfill(op, fence, id, turn, cause)).expect("answered");
+            }
+            1 => {
+                let page = Page {
+                    after: self.dice.once_in(3).then_some(id),
+                    limit: 1 + self.dice.roll(3) as u32,
+                };
+                drop(both!(self, get_backfill(id)));
+                drop(both!(self, list_backfills(job.uid, page)));
+                let all: Vec<u8> = (0..sichen_core::model::PARTITIONS).collect();
+                drop(both!(self, list_running_backfills(all, page)));
+                let filter = RunFilter {
+                    backfill: Some(id),
+                    ..RunFilter::default()
+                };
+                let page = Page {
+                    after: None::<RunId>,
+                    limit: 5,
+                };
+                drop(both!(self, list_runs(filter, page)));
+                let page = Page {
+                    after: self.dice.once_in(2).then_some(Revision(1)),
+                    limit: 3,
+                };
+                drop(both!(self, list_revisions(job.uid, page)));
+                let instants: Vec<Timestamp> = (0..12).map(at).collect();
+                drop(both!(self, list_instants(job.uid, instants)));
+            }
+            _ => {
+                let advance = self.backfill_step(&backfill, dump);
+                both!(self, advance_backfill(op, fence, advance)).expect("answered");
+            }
+        }
+    }
+
+    /// A step of a backfill that mostly fits.
+    fn backfill_step(&mut self, of: &Backfill, dump: &Dump) -> backfill::Advance {
+        let job = dump.jobs.iter().find(|j| j.uid == of.job).cloned();
+        let job = job.expect("a backfill has a job");
+        let mut starts = Vec::new();
+        for _ in 0..self.dice.roll(3) {
+            let closed = |r: &&sichen_core::model::Run| r.job == of.job && r.state.is_closed();
+            let closed: Vec<_> = dump.runs.iter().filter(closed).collect();
+            if let Some(run) = self.dice.pick(&closed)
+                && self.dice.once_in(2)
+            {
+                let round = run.round + self.dice.roll(6) as u32 / 5;
+                starts.push(Start::Reopen(run.id, round));
+                continue;
+            }
+            let occasion = Occasion::Planned {
+                at: at(self.dice.roll(12) as i64),
+                rerun: self.dice.roll(3) as u32 / 2,
+            };
+            let shards = self.descriptors();
+            let run = NewRun {
+                waits: None,
+                counted: None,
+                born_leased: None,
+                ..self.new_run(&job, occasion, shards, dump)
+            };
+            starts.push(Start::Write(Box::new(run)));
+        }
+        let to = of.place.settled + SignedDuration::from_secs(1);
+        backfill::Advance {
+            id: of.id,
+            ver: of.ver + self.dice.roll(9) as u32 / 8,
+            revision: job.revision,
+            place: backfill::Place::at(to),
+            next_at: self.dice.once_in(2).then(|| self.now()),
+            left: self.dice.roll(4) as u64,
+            starts,
+            finish: self.dice.once_in(8),
+        }
     }
 
     fn stop_or_reopen(&mut self, dump: &Dump) {
@@ -903,6 +1021,7 @@ impl Pair {
                         .copied()
                         .filter(|_| self.dice.once_in(2)),
                     open: false,
+                    backfill: None,
                 };
                 let filter = match filter {
                     RunFilter { job: Some(_), .. } if self.dice.once_in(2) => RunFilter {

@@ -46,6 +46,7 @@ pub fn check(dump: &Dump) {
         Entity::Duty(key) => dump.duties.iter().any(|d| d.key.text() == *key),
         Entity::Node(_) => true,
         Entity::Calendar(name) => dump.calendars.iter().any(|(of, ..)| of == name),
+        Entity::Backfill(id) => dump.backfills.iter().any(|b| b.id == *id),
     };
     if dump.shards.len() < 2_000 {
         for entity in all.keys() {
@@ -61,11 +62,13 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::JobApplied => &["revision"],
         Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to"],
         Kind::ScheduleFollowed => &["at", "failures", "run"],
-        Kind::RunCreated => &["job", "occasion", "plan", "revision", "total", "waits"],
+        Kind::RunCreated => &[
+            "backfill", "job", "occasion", "plan", "revision", "total", "waits",
+        ],
         Kind::RunReleased => &["after", "ready_at"],
         Kind::RunExpanded => &["total"],
         Kind::RunSettled => &["cancelled", "counts_match", "failed", "succeeded", "total"],
-        Kind::RunReopened => &["round", "shards"],
+        Kind::RunReopened => &["backfill", "round", "shards"],
         Kind::StopRequested => &["detail", "stop"],
         Kind::AttemptGranted => &["checkpoint_seq", "session", "worker"],
         Kind::CheckpointSaved => &["done", "position", "seq"],
@@ -76,7 +79,23 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::DutyReleased => &["term"],
         Kind::ShardDiscarded => &["by", "reason"],
         Kind::CalendarApplied => &["version"],
-        Kind::CalendarDeleted
+        Kind::BackfillCreated => &[
+            "from",
+            "job",
+            "mode",
+            "order",
+            "parallelism",
+            "rate",
+            "reason",
+            "to",
+        ],
+        Kind::BackfillAdvanced | Kind::BackfillFinished => {
+            &["cursor", "left", "reopened", "settled", "top", "written"]
+        }
+        Kind::BackfillPaused
+        | Kind::BackfillResumed
+        | Kind::BackfillCancelled
+        | Kind::CalendarDeleted
         | Kind::JobPaused
         | Kind::JobResumed
         | Kind::JobDeleted
@@ -132,7 +151,10 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
     assert_eq!(e.ver, row.ver + 1, "versions are dense: {e:?}");
     let at = e.at.as_microsecond();
     assert!(at >= row.at, "time does not go back: {e:?}");
-    if matches!(e.entity, Entity::Run(_) | Entity::Shard(_)) {
+    if matches!(
+        e.entity,
+        Entity::Run(_) | Entity::Shard(_) | Entity::Backfill(_)
+    ) {
         let (entity, kind) = (e.entity.kind(), e.kind.word());
         assert!(
             is_legal(entity, &e.from, kind, &e.to),
@@ -228,7 +250,13 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
             row.owner = Some(number(&data, "node"));
         }
         Kind::DutyReleased => row.owner = None,
-        Kind::JobPaused
+        Kind::BackfillCreated
+        | Kind::BackfillAdvanced
+        | Kind::BackfillPaused
+        | Kind::BackfillResumed
+        | Kind::BackfillFinished
+        | Kind::BackfillCancelled
+        | Kind::JobPaused
         | Kind::JobResumed
         | Kind::JobDeleted
         | Kind::RunStarted
@@ -337,7 +365,7 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
         let active = dump
             .runs
             .iter()
-            .filter(|r| r.job == uid && !r.state.is_closed())
+            .filter(|r| r.job == uid && !r.state.is_closed() && r.backfill.is_none())
             .count();
         assert_eq!(active, job.active_runs as usize, "active runs of job {uid}");
         let open = dump.runs.iter().filter(|r| !r.state.is_closed());
@@ -359,6 +387,17 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
             row.state == "ended",
             session.ended.is_some(),
             "session {id}"
+        );
+    }
+    for backfill in &dump.backfills {
+        let (row, id) = (&all[&Entity::Backfill(backfill.id)], backfill.id);
+        assert_eq!(row.ver, backfill.ver, "version of backfill {id}");
+        assert_eq!(row.state, backfill.state.word(), "state of backfill {id}");
+        let lane = dump.runs.iter().filter(|r| r.backfill == Some(id));
+        let open = lane.filter(|r| !r.state.is_closed()).count();
+        assert_eq!(
+            open, backfill.runs.open as usize,
+            "open runs of backfill {id}"
         );
     }
     for duty in &dump.duties {

@@ -71,12 +71,12 @@ pub struct Audit {
 
 /// An instant, or a date that begins when the job's zone says.
 #[derive(Clone, Copy, Debug)]
-enum Bound {
+pub(super) enum Bound {
     Instant(Timestamp),
     Date(Date),
 }
 
-fn bound(text: &str) -> Result<Bound, String> {
+pub(super) fn bound(text: &str) -> Result<Bound, String> {
     let date = text.parse().map(Bound::Date);
     // A date alone would also be read as the beginning of an instant.
     let plain = text.len() <= 10;
@@ -86,15 +86,20 @@ fn bound(text: &str) -> Result<Bound, String> {
 }
 
 impl Bound {
-    /// The last microsecond before it.
-    fn before(self, zone: &TimeZone) -> Timestamp {
-        let at = match self {
+    /// Where it is.
+    pub(super) fn at(self, zone: &TimeZone) -> Timestamp {
+        match self {
             Bound::Instant(at) => at,
             Bound::Date(date) => {
                 let start = date.to_zoned_datetime(zone.clone());
                 start.map_or(Timestamp::MIN, |start| start.timestamp())
             }
-        };
+        }
+    }
+
+    /// The last microsecond before it.
+    fn before(self, zone: &TimeZone) -> Timestamp {
+        let at = self.at(zone);
         at.checked_sub(SignedDuration::from_micros(1)).unwrap_or(at)
     }
 }
@@ -234,7 +239,7 @@ fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
         Line::Calendar(name, version, document) => records.calendar(&name, version, &document),
         Line::Run(run) => records.row(&FinalRow::Run(&run)),
         Line::Decision(job, decision) => records.row(&FinalRow::Decision(job, &decision)),
-        Line::Head(_) | Line::Shard(_) | Line::Session(_) | Line::Duty(_) => {}
+        Line::Head(_) | Line::Shard(_) | Line::Session(_) | Line::Duty(_) | Line::Backfill(_) => {}
     }
     Ok(())
 }

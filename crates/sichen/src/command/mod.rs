@@ -1,6 +1,7 @@
 //! One module per group of commands.
 
 pub mod audit;
+pub mod backfill;
 pub mod calendar;
 pub mod calendars;
 pub mod cancel;

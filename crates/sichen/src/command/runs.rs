@@ -24,6 +24,9 @@ pub struct Runs {
     /// In this state alone.
     #[arg(long, value_parser = ["scheduled", "running", "succeeded", "partial", "failed", "cancelled"])]
     state: Option<String>,
+    /// Of this backfill alone.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["job", "state"])]
+    backfill: Option<u64>,
     #[command(flatten)]
     page: PageArgs,
     #[command(flatten)]
@@ -59,6 +62,7 @@ pub async fn list(args: Runs) -> Result<ExitCode, Failure> {
     let name = args.job.as_deref().map(names::job).transpose()?;
     query.extend(name.iter().map(|n| ("job", n.to_string())));
     query.extend(args.state.iter().map(|s| ("state", s.clone())));
+    query.extend(args.backfill.map(|id| ("backfill", id.to_string())));
     let page: RunPage = match (client.get(&["runs"], query).await, &name) {
         (Ok(page), _) => page,
         (Err(failure), Some(name)) => match deleted(&client, &failure, name, &args).await? {

@@ -151,6 +151,7 @@ impl Reader {
             Line::Shard(shard) => checker.state(&FinalRow::Shard(&shard)),
             Line::Session(session) => checker.state(&FinalRow::Session(&session)),
             Line::Duty(duty) => checker.state(&FinalRow::Duty(&duty)),
+            Line::Backfill(backfill) => checker.state(&FinalRow::Backfill(&backfill)),
             Line::Decision(job, decision) => checker.state(&FinalRow::Decision(job, &decision)),
         }
         Ok(())

@@ -74,6 +74,7 @@ fn waiting() -> Run {
             deadline: None,
             start_by: None,
         },
+        backfill: None,
         waits: Some(Waits {
             what: WaitsFor::Queue,
             most: 1,

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sichen_core::ids::{
-    JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
+    BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
@@ -20,6 +20,7 @@ use sichen_core::schedule::Nominal;
 use sichen_core::schedule::follow::Chain;
 
 use super::Line;
+use super::backfills::BackfillRow;
 
 /// A row.
 #[derive(Serialize, Deserialize)]
@@ -32,6 +33,7 @@ pub(super) enum Row {
     Shard(Box<ShardRow>),
     Session(SessionRow),
     Duty(DutyRow),
+    Backfill(Box<BackfillRow>),
     Decision(DecisionRow),
 }
 
@@ -80,6 +82,8 @@ pub(super) struct RunRow {
     period: Option<(Timestamp, Timestamp)>,
     #[serde(default)]
     nominal: Option<Nominal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backfill: Option<u64>,
     #[serde(default)]
     waits: Option<(String, u32)>,
     #[serde(default)]
@@ -183,6 +187,10 @@ pub(super) struct DecisionRow {
     count: u64,
     reason: String,
     reference: String,
+    #[serde(default)]
+    filled: u64,
+    #[serde(default)]
+    filled_by: Option<u64>,
 }
 
 impl Row {
@@ -231,6 +239,7 @@ impl Row {
             revision: run.revision.0,
             period: run.period.map(|p| (p.start, p.end)),
             nominal: run.nominal,
+            backfill: run.backfill.map(|id| id.0),
             waits: run
                 .waits
                 .map(|waits| (waits.what.word().to_owned(), waits.most)),
@@ -330,6 +339,8 @@ impl Row {
             count: decision.count,
             reason: decision.reason,
             reference: decision.reference,
+            filled: decision.filled,
+            filled_by: decision.filled_by.map(|run| run.0),
         })
     }
 
@@ -366,6 +377,7 @@ impl Row {
                 term: Term(row.term),
                 node: row.node.map(NodeId),
             }),
+            Row::Backfill(row) => Line::Backfill(row.into_backfill()?),
             Row::Decision(row) => Line::Decision(
                 uid(&row.job)?,
                 Decision {
@@ -374,17 +386,19 @@ impl Row {
                     count: row.count,
                     reason: row.reason,
                     reference: row.reference,
+                    filled: row.filled,
+                    filled_by: row.filled_by.map(RunId),
                 },
             ),
         })
     }
 }
 
-fn known<T>(value: Option<T>, what: &str, word: &str) -> Result<T, String> {
+pub(super) fn known<T>(value: Option<T>, what: &str, word: &str) -> Result<T, String> {
     value.ok_or_else(|| format!("unknown {what} {word:?}"))
 }
 
-fn uid(text: &str) -> Result<JobUid, String> {
+pub(super) fn uid(text: &str) -> Result<JobUid, String> {
     let parsed = text.parse().map(JobUid);
     parsed.map_err(|e| format!("job uid {text:?}: {e}"))
 }
@@ -420,6 +434,7 @@ fn run(row: RunRow) -> Result<Run, String> {
         revision: Revision(row.revision),
         period: row.period.map(|(start, end)| Period { start, end }),
         nominal: row.nominal,
+        backfill: row.backfill.map(BackfillId),
         waits,
         ready_at: row.ready_at,
         dead_by: row.dead_by,

@@ -150,6 +150,8 @@ pub fn a_decision_without_a_run_makes_the_next_instant_itself(b: &Bench) {
         count: 1,
         reason: "catch_up".to_owned(),
         reference: String::new(),
+        filled: 0,
+        filled_by: None,
     };
     let item = Advance {
         decisions: vec![skipped.clone()],
@@ -239,6 +241,8 @@ pub fn a_pause_keeps_the_instant_and_a_resume_brings_it_back(b: &Bench) {
             count: 1,
             reason: "paused".to_owned(),
             reference: String::new(),
+            filled: 0,
+            filled_by: None,
         }],
         next_due: None,
         ..b.step(uid, at(100))

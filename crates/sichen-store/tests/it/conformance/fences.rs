@@ -1,7 +1,8 @@
 //! Nothing is written under an old term: every method that takes a fence, in one table.
 
 use futures::executor::block_on;
-use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey};
+use sichen_core::backfill::{self, Turn, TurnVerdict};
+use sichen_core::ids::{BackfillId, JobUid, RunId, SessionId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::{DutyKey, partition_of};
@@ -10,12 +11,14 @@ use sichen_core::port::{
     RequestVerdict,
 };
 
+use super::backfills;
 use crate::bench::{Bench, name, wait};
 
 /// A store in which each duty has something to do.
 struct Stage {
     job: JobUid,
     run: RunId,
+    backfill: BackfillId,
     /// Held under an expired session.
     lost: ShardKey,
     expired: SessionId,
@@ -31,11 +34,13 @@ fn stage(b: &Bench) -> Stage {
     let lost = ShardKey::new(run, 0);
     b.lease(&pool, lost, expired);
     b.create(b.new_run(job, "old", vec![]));
+    let backfill = backfills::start(b, job, 2);
     b.pass(100);
     let (trigger, janitor) = (b.trigger(job), b.fence(DutyKey::Janitor));
     Stage {
         job,
         run,
+        backfill,
         lost,
         expired,
         pool,
@@ -64,6 +69,19 @@ const METHODS: &[Attempt] = &[
         assert_eq!(verdicts, [AdvanceVerdict::OldTerm]);
         let none = wait(b.store.advance_schedules(b.op(), vec![], vec![item]));
         assert_eq!(none, [AdvanceVerdict::OldTerm], "no fence is no right");
+    }),
+    ("turn_backfill", |b, s, _| {
+        let fence = Some(s.trigger.clone());
+        let cause = "deleted".to_owned();
+        let verdict = b
+            .store
+            .turn_backfill(b.op(), fence, s.backfill, Turn::Cancel, cause);
+        assert_eq!(wait(verdict), TurnVerdict::OldTerm);
+    }),
+    ("advance_backfill", |b, s, _| {
+        let step = backfills::step(b, s.backfill, Vec::new());
+        let verdict = b.store.advance_backfill(b.op(), s.trigger.clone(), step);
+        assert_eq!(wait(verdict), backfill::AdvanceVerdict::OldTerm);
     }),
     ("request_stop", |b, s, _| {
         let fence = Some(s.trigger.clone());

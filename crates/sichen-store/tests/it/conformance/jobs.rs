@@ -105,13 +105,7 @@ pub fn an_edit_closes_the_old_revisions_instants(b: &Bench) {
     );
     let mut closing = b.step(uid, now);
     closing.runs = vec![b.planned_run(uid, ran)];
-    closing.decisions = vec![Decision {
-        from: skipped,
-        to: skipped,
-        count: 1,
-        reason: "overlap".to_owned(),
-        reference: "1".to_owned(),
-    }];
+    closing.decisions = vec![Decision::single(skipped, "overlap", "1".to_owned())];
     let next_due = Some(now + SignedDuration::from_secs(5));
     let job = ApplyJob {
         closing: Some(closing),
@@ -198,11 +192,9 @@ pub fn a_deletion_decided_on_an_old_version_is_refused(b: &Bench) {
 pub fn a_deletion_records_what_it_leaves_undecided(b: &Bench) {
     let uid = b.job("nightly");
     let decision = Decision {
-        from: at(3),
         to: at(7),
         count: 5,
-        reason: "deleted".to_owned(),
-        reference: String::new(),
+        ..Decision::single(at(3), "deleted", String::new())
     };
     let closing = Advance {
         decisions: vec![decision.clone()],

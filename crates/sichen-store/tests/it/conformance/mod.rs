@@ -4,6 +4,7 @@
 //! To add a claim: write it in its noun's file and list it below (an unlisted one is dead code).
 //! To add a store: one line at the end.
 
+mod backfills;
 mod calendars;
 mod chains;
 mod checkpoints;
@@ -78,6 +79,23 @@ macro_rules! conforms {
     ($store:ident, $claims:ident, $make:expr) => {
         mod $store {
             $claims! { $make;
+                backfills:
+                    one_key_is_one_backfill,
+                    a_step_writes_its_runs_in_its_own_lane,
+                    a_run_fills_the_record_of_its_instant,
+                    a_step_that_saw_another_state_writes_nothing,
+                    an_instant_that_has_its_run_is_left,
+                    a_failed_run_is_retried_in_the_lane,
+                    reruns_are_numbered_and_the_newest_is_seen,
+                    a_removed_run_is_still_seen,
+                    outcomes_are_counted_as_runs_close,
+                    turns_are_taken_once,
+                    a_finished_backfill_is_final,
+                    backfills_are_listed_by_job_and_by_partition,
+                    revisions_say_where_they_began,
+                    a_job_has_a_bounded_number_of_open_backfills,
+                    a_run_that_replaces_others_leaves_those_of_backfills,
+                ;
                 duties:
                     a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
                     a_live_owner_keeps_its_duty,

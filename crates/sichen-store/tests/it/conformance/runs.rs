@@ -344,7 +344,7 @@ pub fn runs_are_listed_newest_first(b: &Bench) {
             RunFilter {
                 job,
                 state,
-                open: false,
+                ..RunFilter::default()
             },
             Page { after, limit },
         ));

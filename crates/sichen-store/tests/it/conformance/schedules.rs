@@ -14,13 +14,7 @@ fn advance(b: &Bench, items: Vec<Advance>) -> Vec<AdvanceVerdict> {
 }
 
 fn decision(from: Timestamp, reason: &str) -> Decision {
-    Decision {
-        from,
-        to: from,
-        count: 1,
-        reason: reason.to_owned(),
-        reference: String::new(),
-    }
+    Decision::single(from, reason, String::new())
 }
 
 /// Offers `item` and expects that nothing comes of it.

@@ -51,6 +51,7 @@ const fn case(
 const WHOLE: &[&str] = &[
     "dump_calendar_uses",
     "dump_calendars",
+    "dump_backfills",
     "dump_decisions",
     "dump_events",
     "dump_revisions",
@@ -119,18 +120,18 @@ const CASES: &[Case] = &[
     case("hold_clock", "true, 0", "meta_pkey", 1, CHANGE),
     case("insert_calendar_use", "u('job0'), 'default', 'new', 1", "", 1, CHANGE),
     case("insert_calendar_version", "'default', 'cal0', 4, '{}', 5", "", 1, CHANGE),
-    case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, CHANGE),
+    case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, 2 * CHANGE),
     case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
         times('', 500), times('{}', 500)", "", N, N * CHANGE),
     case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint", "", 1, CHANGE),
     case("insert_node", "999, 'host', 5", "", 1, CHANGE),
     case("insert_op", "u('new'), 5, 'node 1'", "", 1, CHANGE),
-    case("insert_revision", "u('job0'), 2, '{}'", "", 1, CHANGE),
+    case("insert_revision", "u('job0'), 2, '{}', 5", "", 1, CHANGE),
     case("insert_run", "ints(2000001, 1, 500), array_fill(u('job0'), array[500]), times('default', 500), times('job0', 500), \
         ints(1, 1, 500)::text[], times(1, 500), null, null, times('big', 500), times('sh', 500), times(0, 500), \
         times(8, 500), times('{}', 500), array_fill(false, array[500]), null, times('scheduled', 500), times(1, 500), \
-        times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null", "", N, N * CHANGE),
+        times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null, times(null::bigint, 500), times(null::bigint, 500), times(null::bigint, 500)", "", N, N * CHANGE),
     case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0, 1, 1", "", 1, CHANGE),
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
         times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, times(0, 500), \
@@ -201,7 +202,7 @@ const CASES: &[Case] = &[
     // The lock, the lease, the clock mark.
     case("renew_node", "1, 20000000000, clock(5)", "node_pkey", 3, 3 * CHANGE),
     case("renew_session", "ints(1, 1, 500), 20000000000, clock(5)", "session_pkey", 2 * N, N * CHANGE),
-    case("reopen_run", "7, 'failed', 0, 0", "run_pkey", 1, CHANGE),
+    case("reopen_run", "7, 'failed', 0, 0, null", "run_pkey", 1, CHANGE),
     case("reopen_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
     case("discard_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
     case("save_checkpoint", "80, 0, 1, 1, '', 0, 0, 0, '', null", "shard_pkey", 1, CHANGE),
@@ -213,6 +214,20 @@ const CASES: &[Case] = &[
     case("stop_waiting_shards", "185, 5, 'big', 1", "", 1, CHANGE),
     case("sum_progress", "80", "shard_pkey", 1, ROW),
     case("update_job", "u('job1'), 1, 2, '{}', null", "job_pkey", 1, CHANGE),
+    case("advance_backfill", "3000001, 1, 'running', null, 5, 5, 5, null, 1, 1, 0, 0, 1", "backfill_pkey", 1, CHANGE),
+    case("count_backfill", "3000001, 1, 0, 0, 0", "backfill_pkey", 1, CHANGE),
+    case("count_open_backfills", "u('job0')", "backfill_open", 1, ROW),
+    case("fill_decision", "5, 7", "decision_pkey", 1, CHANGE),
+    case("find_backfill", "u('job0'), 'key'", "backfill_job_uid_key_key", 1, ROW),
+    case("find_skip", "u('job0'), 5000", "decision_skip", 1, ROW),
+    case("get_backfill", "3000001", "backfill_pkey", 1, ROW),
+    case("insert_backfill", "9000001, u('job0'), 'new', 'me', 0, 5, 'all', 'oldest', 1, null, '', 5, 5::smallint", "", 1, CHANGE),
+    case("list_backfills", "9000000, 100, u('job0')", "backfill_job", 1, ROW),
+    case("list_instants", "u('job0'), ints(5000, 1, 500)", "run_occasion", 2 * N, 4 * N * ROW),
+    case("list_revisions", "u('job0'), 0, 100", "revision_pkey", 1, ROW),
+    case("list_running_backfills", "ints(0, 1, 64), 3000001, 100", "backfill_running", 100, 100 * ROW),
+    case("list_runs_of_backfill", "2000000, 100, 3000001", "run_backfill", 100, 100 * ROW),
+    case("turn_backfill", "3000001, 1, 'paused', null, ''", "backfill_pkey", 1, CHANGE),
     case("update_meta", "5", "meta_pkey", 1, CHANGE),
 ];
 
