@@ -143,6 +143,13 @@ impl Client {
         body: Option<(&str, Vec<u8>)>,
         repeat: bool,
     ) -> Result<reqwest::Response, Failure> {
+        // In an address these would stand for another one.
+        if let Some(name) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
+            let text = format!(
+                "SC5001: there is no {name:?}\n  `sichen get jobs` and `sichen runs` list what there is"
+            );
+            return Err(Failure::new(Exit::NotFound, text));
+        }
         let url = self.url(path, query);
         let mut tries = 0;
         loop {

@@ -99,6 +99,13 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
                     "SC1007: is empty; give the program first",
                 );
             }
+            let bad = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+            if let Some(name) = process.env.keys().find(bad) {
+                p.add(
+                    "spec.run.process.env",
+                    format!("SC1028: {name:?} is no name of a variable; leave `=` out"),
+                );
+            }
         }
     }
     if let Some(n) = spec.parallelism {

@@ -228,6 +228,12 @@ fn a_field_that_is_there_twice_is_refused() {
 }
 
 #[test]
+fn a_variable_that_no_process_can_have_is_refused() {
+    let text = GOOD.replace("{handler: settle}", "{process: {argv: [b], env: {A=B: c}}}");
+    check(&text, &[("9:35", "spec.run.process.env", "SC1028|\"A=B\"")]);
+}
+
+#[test]
 fn choices_are_one_of() {
     let both = GOOD.replace("{handler: settle}", "{handler: a, process: {argv: [b]}}");
     check(&both, &[("9:21", "spec.run", "SC1033|second choice")]);

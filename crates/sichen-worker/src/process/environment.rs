@@ -126,7 +126,12 @@ pub(super) fn of(
         env.push(("TRACEPARENT".to_owned(), context.traceparent().to_owned()));
     }
     for (name, value) in &env {
-        if value.contains('\0') || name.contains(['\0', '=']) {
+        if name.is_empty() || name.contains(['\0', '=']) {
+            return Err(format!(
+                "{name:?} is no name of a variable: it is empty, or has `=` or a NUL character"
+            ));
+        }
+        if value.contains('\0') {
             return Err(format!("{name}: no environment can carry a NUL character"));
         }
         if value.len() > MAX_VALUE_BYTES {

@@ -63,13 +63,12 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// Writes the decision to `out` as JSON. A case that is refused exits with 2.
+/// Writes the decision to `out` as JSON. A file that can't be read and a case that is refused exit with 2.
 ///
 /// # Errors
-/// The file cannot be read, or `out` not be written to.
+/// `out` cannot be written to.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let text = read(args)?;
-    match decide(&text) {
+    match read(args).and_then(|text| decide(&text)) {
         Ok(answer) => {
             writeln!(out, "{answer:#}")?;
             Ok(ExitCode::SUCCESS)

@@ -233,6 +233,10 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     check(&format!("apply -f {file}"), 2, &both);
     check("validate no-such-file", 2, &["SC7005", "no-such-file"]);
     check("describe run 4711", 3, &["SC5001", "4711"]);
+    // Neither is taken for another address of the server.
+    check("trace ..", 3, &["SC5001", "\"..\""]);
+    check("cancel .", 3, &["SC5001"]);
+    check("due --file no-such-file", 2, &["no-such-file"]);
     let again = c.ok("run team/flaky --key k");
     assert!(again.contains("no new run"), "{again}");
     check("describe run 4711", 3, &["sichen runs"]);
