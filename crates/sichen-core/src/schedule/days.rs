@@ -25,6 +25,9 @@ pub const MAX_CALENDARS: usize = 8;
 pub struct Days {
     filters: Vec<(Arc<Calendar>, Use)>,
     roll: Option<Use>,
+    /// The first and the last date that any calendar names, where on no weekday beyond them a date
+    /// counts: there is nothing to search for.
+    only_within: Option<(Date, Date)>,
 }
 
 /// Why a date does not count.
@@ -66,7 +69,12 @@ impl Days {
                  leave one out",
             ));
         }
-        let days = Days { filters, roll };
+        let mut days = Days {
+            filters,
+            roll,
+            only_within: None,
+        };
+        days.only_within = days.bounds();
         if days.filters.len() > 1 && roll.is_some() {
             days.check_together().map_err(|message| refused(&message))?;
         }
@@ -88,6 +96,26 @@ impl Days {
                  {first}"
             )),
         }
+    }
+
+    fn bounds(&self) -> Option<(Date, Date)> {
+        let plain = |weekday: u8| {
+            let mut filters = self.filters.iter();
+            filters.all(|(calendar, usage)| usage.keeps(!calendar.weekend.contains(&weekday)))
+        };
+        if (0..7).any(plain) {
+            return None;
+        }
+        let named = self.filters.iter();
+        let named = named.flat_map(|(calendar, _)| calendar.off.iter().chain(&calendar.work));
+        let first = named.clone().min().copied().unwrap_or(Date::MAX);
+        Some((first, named.max().copied().unwrap_or(Date::MIN)))
+    }
+
+    /// Whether no date from `date` on counts, or (back) none up to it.
+    pub(super) fn none_beyond(&self, date: Date, back: bool) -> bool {
+        self.only_within
+            .is_some_and(|(first, last)| if back { date < first } else { date > last })
     }
 
     /// Whether times of a date count as they stand.

@@ -314,6 +314,9 @@ impl Schedule {
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_prev(before)?;
                     let date = self.zone.to_datetime(at).date();
+                    if days.none_beyond(date, true) {
+                        return None;
+                    }
                     if days.keeps(date) {
                         return Some(at);
                     }
@@ -362,6 +365,9 @@ impl Schedule {
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_next(after)?;
                     let date = self.zone.to_datetime(at).date();
+                    if days.none_beyond(date, false) {
+                        return None;
+                    }
                     if days.keeps(date) {
                         return Some(at);
                     }

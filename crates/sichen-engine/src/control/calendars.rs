@@ -452,10 +452,11 @@ fn compare(
         through,
         more: false,
     };
+    let next = |timing: &Timing, at| timing.next(at).filter(|next| *next <= through);
+    // One that has come to its end is not asked again: to find nothing is the longest search.
+    let (mut old, mut new) = (next(before, now), next(after, now));
     let mut at = now;
     for _ in 0..MAX_WALKED {
-        let next = |timing: &Timing| timing.next(at).filter(|next| *next <= through);
-        let (old, new) = (next(before), next(after));
         let Some(first) = old.into_iter().chain(new).min() else {
             return changed.differs();
         };
@@ -471,6 +472,12 @@ fn compare(
                 return changed.differs();
             }
             list.push(first);
+        }
+        if old == Some(first) {
+            old = next(before, first);
+        }
+        if new == Some(first) {
+            new = next(after, first);
         }
         at = first;
     }

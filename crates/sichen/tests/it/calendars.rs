@@ -123,7 +123,7 @@ fn an_expression_is_previewed_by_a_file_without_a_server() {
         .output()
         .unwrap();
     assert!(
-        err(&printed).contains("h.ics:9: warning: VEVENT"),
+        err(&printed).contains("h.ics:11: warning: VEVENT"),
         "{}",
         err(&printed)
     );
