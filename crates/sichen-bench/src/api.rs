@@ -6,6 +6,11 @@
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+use crate::clock::instant;
+
+/// Runs in one request of [`Api::start_many`].
+pub const BATCH: usize = 1_000;
+
 /// One run to be started.
 #[derive(Clone, Debug)]
 pub struct Start {
@@ -13,19 +18,28 @@ pub struct Start {
     pub key: String,
     /// Handed to the handler: when its lateness counts from, in microseconds since 1970.
     pub from_us: Option<i64>,
+    /// Not to start before, in microseconds since 1970.
+    pub not_before_us: Option<i64>,
 }
 
 impl Start {
     /// A run that is due now and whose lateness is not measured.
     #[must_use]
     pub fn now(key: String) -> Self {
-        Self { key, from_us: None }
+        Self {
+            key,
+            from_us: None,
+            not_before_us: None,
+        }
     }
 
     fn body(&self) -> Value {
         let mut body = json!({ "key": self.key });
         if let Some(from) = self.from_us {
             body["parameters"] = json!({ "from_us": from });
+        }
+        if let Some(at) = self.not_before_us {
+            body["not_before"] = json!(instant(at));
         }
         body
     }
@@ -84,5 +98,24 @@ impl Api {
     pub async fn start(&self, job: &str, run: &Start) -> Result<()> {
         let path = format!("/jobs/default/{job}/runs");
         self.post(&path, run.body().to_string()).await.map(drop)
+    }
+
+    /// Starts at most [`BATCH`] runs and waits until they are committed.
+    ///
+    /// # Errors
+    /// If the server refuses any of them.
+    pub async fn start_many(&self, job: &str, runs: &[Start]) -> Result<()> {
+        let runs: Vec<Value> = runs.iter().map(Start::body).collect();
+        let path = format!("/jobs/default/{job}/runs:batch");
+        let answer = self
+            .post(&path, json!({ "runs": runs }).to_string())
+            .await?;
+        let verdicts = answer["runs"].as_array().map_or(&[][..], Vec::as_slice);
+        let refused = verdicts.iter().find(|v| v["id"].is_null());
+        match refused {
+            None if verdicts.len() == runs.len() => Ok(()),
+            None => bail!("{} answers for {} runs", verdicts.len(), runs.len()),
+            Some(refused) => bail!("a run was refused: {refused}"),
+        }
     }
 }

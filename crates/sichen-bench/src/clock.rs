@@ -22,14 +22,14 @@ pub async fn until(at_us: i64) {
     tokio::time::sleep(Duration::from_micros(left)).await;
 }
 
-/// `us` microseconds since 1970, as RFC 3339 to the second.
+/// `us` microseconds since 1970, as RFC 3339.
 #[must_use]
 pub fn instant(us: i64) -> String {
-    let seconds = us / 1_000_000;
+    let (seconds, rest) = (us / 1_000_000, us % 1_000_000);
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, date) = civil(day);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}Z")
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{rest:06}Z")
 }
 
 /// Year, month and day of the `day`-th day since 1970 (proleptic Gregorian calendar).

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Result;
 use tokio::task::JoinSet;
 
-use crate::api::{Api, Start};
+use crate::api::{Api, BATCH, Start};
 use crate::clock::{instant, now_us, until};
 
 /// The job that has one shard and no schedule.
@@ -28,15 +28,32 @@ pub fn job(name: &str, shards: u32) -> String {
     )
 }
 
-/// Callers that write in bulk: the API starts one run a request.
-const BULK_CALLERS: u32 = 64;
+/// Batch requests under way at once.
+const BATCHES: u64 = 2;
 
-/// `n` runs as fast as they are taken.
+/// `n` runs, many a request.
 ///
 /// # Errors
 /// If the server refuses any.
 pub async fn bulk(api: &Api, n: u64) -> Result<()> {
-    one_by_one(api, n, BULK_CALLERS).await
+    let batch = BATCH as u64;
+    let next = Arc::new(AtomicU64::new(0));
+    let mut callers = JoinSet::new();
+    for _ in 0..BATCHES {
+        let (api, next) = (api.clone(), next.clone());
+        callers.spawn(async move {
+            loop {
+                let from = next.fetch_add(batch, Ordering::Relaxed);
+                if from >= n {
+                    return anyhow::Ok(());
+                }
+                let keys = from..n.min(from + batch);
+                let runs: Vec<Start> = keys.map(|i| Start::now(i.to_string())).collect();
+                api.start_many(JOB, &runs).await?;
+            }
+        });
+    }
+    joined(callers).await
 }
 
 /// `n` runs, one a request, by `callers` that each wait for their own commit.
@@ -99,6 +116,25 @@ pub async fn planned(api: &Api, n: u64) -> Result<()> {
     }
     api.apply(documents.join("\n---\n")).await?;
     anyhow::ensure!(now_us() < at(0)?, "registering took longer than 5 s");
+    Ok(())
+}
+
+/// `n` runs that are not to start before scattered milliseconds 3 to 18 s ahead.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn delayed(api: &Api, n: u64) -> Result<()> {
+    let base = now_us() + 3_000_000;
+    for i in 0..n {
+        let ahead = i * 15_000_000 / n + (i * 7_919) % 50 * 1_000;
+        let at = base + i64::try_from(ahead)?;
+        let run = Start {
+            key: i.to_string(),
+            from_us: Some(at),
+            not_before_us: Some(at),
+        };
+        api.start(JOB, &run).await?;
+    }
     Ok(())
 }
 

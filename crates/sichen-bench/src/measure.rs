@@ -43,6 +43,7 @@ pub const ALL: &[&str] = &[
     "shards",
     "pickup",
     "planned",
+    "delayed",
     "idle",
     "due",
 ];
@@ -73,6 +74,7 @@ impl Bench {
             "shards" => self.shards().await,
             "pickup" => self.pickup().await,
             "planned" => self.planned().await,
+            "delayed" => self.delayed().await,
             "idle" => self.idle().await,
             "due" => self.due().await,
             _ => anyhow::bail!("there is no measurement {name:?}; there are {ALL:?}"),
@@ -165,6 +167,20 @@ impl Bench {
             Figure::new("lateness_p50", share(&late, 0.5), Unit::Ms),
             Figure::new("lateness_p99", share(&late, 0.99), Unit::Ms),
             Figure::new("early_starts", early as f64, Unit::Count),
+        ])
+    }
+
+    async fn delayed(&self) -> Result<Vec<Figure>> {
+        let n = 300;
+        let trial = self.trial("delayed", n).await?;
+        load::delayed(&trial.api, n).await?;
+        trial.all_final(n).await?;
+        let late = trial.end().await?;
+        let early = late.iter().filter(|us| **us < 0).count();
+        Ok(vec![
+            Figure::new("delayed_lateness_p50", share(&late, 0.5), Unit::Ms),
+            Figure::new("delayed_lateness_p99", share(&late, 0.99), Unit::Ms),
+            Figure::new("delayed_early_starts", early as f64, Unit::Count),
         ])
     }
 

@@ -103,6 +103,8 @@ pub const FLOORS: &[(&str, Floor)] = &[
     ("pickup_p50", Floor::AtMost(5.0)),
     ("lateness_p50", Floor::AtMost(5.0)),
     ("early_starts", Floor::AtMost(0.0)),
+    ("delayed_lateness_p50", Floor::AtMost(5.0)),
+    ("delayed_early_starts", Floor::AtMost(0.0)),
     ("due_early_starts", Floor::AtMost(0.0)),
     ("idle_statements", Floor::AtMost(2.0)),
     ("memory_server_idle", Floor::AtMost(60.0)),

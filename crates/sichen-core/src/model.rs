@@ -308,8 +308,8 @@ impl Run {
     /// Whether the run's parallelism is less than all of it.
     #[must_use]
     pub fn limits_parallelism(&self) -> bool {
-        // The plan step is one more.
-        self.terms.parallelism <= self.counters.total
+        // The plan step is not counted, and is over before there are shards.
+        self.terms.parallelism < self.counters.total
     }
 }
 

@@ -40,6 +40,10 @@ const RUNS_PER_PAGE: u32 = 200;
 /// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
 /// second for two days.
 const EVENT_PAGES: u32 = 200;
+/// Shards that are read of each of a few large runs.
+const DEEP: u32 = 5_000;
+/// How many runs are few.
+const FEW_RUNS: usize = 10;
 /// Pages in one pass; more runs than that wait for the next pass, which starts where this ended.
 const PAGES: u32 = 5;
 
@@ -309,7 +313,7 @@ impl Dispatcher {
             return Ok(());
         }
         self.room.begin(pool);
-        let (heads, all) = self.ready_heads(pool, free).await?;
+        let (heads, deep, all) = self.ready_heads(pool, free).await?;
         let mut runs = Vec::with_capacity(heads.len());
         let mut known = BTreeMap::new();
         for head in &heads {
@@ -339,10 +343,11 @@ impl Dispatcher {
         // What is limited by more than slots is read anew each time.
         let limited = |run: &Run| run.limits_parallelism();
         let left = |head: &&ReadyHead| head.shards.iter().any(|(key, _)| !placed.contains(key));
-        let complete = all
-            && granted == proposed
+        let cut = |head: &ReadyHead| head.shards.len() >= deep as usize;
+        let kept = granted == proposed
             && known.len() == heads.len()
             && !heads.iter().filter(left).any(|head| limited(&head.run));
+        let complete = kept && all && !heads.iter().any(&cut);
         // Where all were taken up, one stands for each.
         let waiting = heads.iter().zip(&runs).filter(|(head, _)| left(head));
         let waiting = waiting.filter_map(|(head, ready)| {
@@ -352,15 +357,16 @@ impl Dispatcher {
                 run,
                 document,
                 handler: ready.handler.clone(),
+                more: cut(head),
                 shards: shards.filter(|(key, _)| !placed.contains(key)).collect(),
             })
         });
-        let waiting = if complete {
-            waiting.collect()
-        } else {
-            Vec::new()
-        };
-        self.room.keep(pool, waiting, complete);
+        let waiting = if kept { waiting.collect() } else { Vec::new() };
+        let spent = heads.iter().any(|head| cut(head) && !left(&head));
+        self.room.keep(pool, waiting, complete, spent);
+        if !all {
+            self.room.more_behind(pool);
+        }
         Ok(())
     }
 
@@ -382,9 +388,25 @@ impl Dispatcher {
         Ok(able.collect())
     }
 
-    /// Ready shards of the pool by run, and whether these are all of them.
-    async fn ready_heads(&self, pool: &Name, free: u32) -> Result<(Vec<ReadyHead>, bool), Error> {
+    /// Ready shards of the pool by run; how many of each run at most; and whether these are all runs.
+    async fn ready_heads(
+        &self,
+        pool: &Name,
+        free: u32,
+    ) -> Result<(Vec<ReadyHead>, u32, bool), Error> {
         let per_run = free.min(u32::try_from(MAX_BATCH).unwrap_or(u32::MAX));
+        let (heads, all) = self.heads(pool, per_run).await?;
+        let cut = heads.iter().any(|h| h.shards.len() >= per_run as usize);
+        if all && cut && heads.len() <= FEW_RUNS {
+            // A few large runs: what is read now is not read again for each slot that comes free.
+            let (heads, all) = self.heads(pool, DEEP).await?;
+            return Ok((heads, DEEP, all));
+        }
+        Ok((heads, per_run, all))
+    }
+
+    /// The first `per_run` shards of each of the pool's runs, and whether these are all runs.
+    async fn heads(&self, pool: &Name, per_run: u32) -> Result<(Vec<ReadyHead>, bool), Error> {
         let mut heads: Vec<ReadyHead> = Vec::new();
         let mut after = None;
         for _ in 0..PAGES {
@@ -397,8 +419,7 @@ impl Dispatcher {
             after = page.last().map(|head| head.run.id);
             heads.extend(page);
             if !full {
-                let cut = heads.iter().any(|h| h.shards.len() >= per_run as usize);
-                return Ok((heads, !cut));
+                return Ok((heads, true));
             }
         }
         Ok((heads, false))
@@ -537,6 +558,7 @@ impl Dispatcher {
                 handler: run.terms.handler.clone(),
                 run: Arc::new(run),
                 document,
+                more: false,
                 shards: numbers
                     .map(|no| (ShardKey::new(id, no), Token(0)))
                     .collect(),

@@ -61,6 +61,12 @@ impl Documents {
         Ok(document)
     }
 
+    /// Whether this revision's document is kept.
+    #[must_use]
+    pub fn knows(&self, key: &(JobUid, Revision)) -> bool {
+        self.lock().contains_key(key)
+    }
+
     /// The document of a revision, or `None` (said once, in the log) if it makes no sense: one bad
     /// document must not stop its neighbours.
     ///

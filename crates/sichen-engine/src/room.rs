@@ -7,7 +7,8 @@
 //! # Invariants
 //! - While anything waits, no new run goes past it: `take` gives nothing then.
 //! - What a session was given is counted at once, so that two callers don't take one slot.
-//! - Everything is bounded: beyond [`MAX_WAITING`] shards only the store knows them.
+//! - Everything is bounded: beyond [`MAX_WAITING`] shards or [`MAX_WAITING_RUNS`] runs only
+//!   the store knows them.
 //!
 //! # Not here
 //! The choice among many shards ([`sichen_core::dispatch`]), the truth (the store).
@@ -24,6 +25,8 @@ use sichen_core::name::Name;
 /// Waiting shards that a pool's owner keeps in memory; more are read from the store when these are
 /// gone.
 pub const MAX_WAITING: usize = 200_000;
+/// Runs with waiting shards that it keeps in memory.
+pub const MAX_WAITING_RUNS: usize = 20_000;
 /// Runs offered to one plan.
 const HEADS: usize = 1_000;
 
@@ -37,6 +40,11 @@ struct Pool {
     complete: bool,
     /// Whether anything waits for its time, or for its run's turn.
     later: bool,
+    /// Whether a run has more shards and none of them here any more.
+    spent: bool,
+    /// Whether something did not find room here: until the next look all that is new is left to the
+    /// store, behind it.
+    full: bool,
     sessions: BTreeMap<SessionId, Candidate>,
     /// By negated priority, then run: the order of the plan.
     waiting: BTreeMap<(i32, RunId), Waiting>,
@@ -54,19 +62,30 @@ pub struct Waiting {
     pub handler: String,
     /// The shards, first ready first, with the tokens they have.
     pub shards: VecDeque<(ShardKey, Token)>,
+    /// Whether only the store knows all of them: when these are gone the tables are read, so that the
+    /// run keeps its turn.
+    pub more: bool,
 }
 
 impl Pool {
     fn add(&mut self, waiting: Waiting) {
-        if self.shards + waiting.shards.len() > MAX_WAITING {
+        let rank = waiting.run.terms.priority.saturating_neg();
+        self.full |= self.shards + waiting.shards.len() > MAX_WAITING
+            || self.waiting.len() >= MAX_WAITING_RUNS;
+        if self.full {
             self.complete = false;
+            // What goes before others is not to wait behind them.
+            let last = self.waiting.keys().next_back();
+            self.spent |= last.is_none_or(|(kept, _)| rank < *kept);
             return;
         }
         self.shards += waiting.shards.len();
-        let rank = waiting.run.terms.priority.saturating_neg();
         let kept = self.waiting.entry((rank, waiting.run.id));
-        kept.and_modify(|kept| kept.shards.extend(&waiting.shards))
-            .or_insert(waiting);
+        kept.and_modify(|kept| {
+            kept.shards.extend(&waiting.shards);
+            kept.more |= waiting.more;
+        })
+        .or_insert(waiting);
     }
 
     fn is_idle(&self) -> bool {
@@ -80,6 +99,7 @@ impl Room {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
         pool.complete = false;
+        (pool.spent, pool.full) = (false, false);
         pool.waiting.clear();
         pool.shards = 0;
     }
@@ -91,13 +111,22 @@ impl Room {
         pool.sessions = candidates.into_iter().map(|c| (c.session, c)).collect();
     }
 
-    /// What the look found and could not be given away, and whether that is all that waits.
-    pub fn keep(&self, pool: &Name, waiting: Vec<Waiting>, complete: bool) {
+    /// What the look found and could not be given away; whether that is all that waits, and whether
+    /// all that was found of a run that has more was given away.
+    pub fn keep(&self, pool: &Name, waiting: Vec<Waiting>, complete: bool, spent: bool) {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
         pool.complete = complete;
+        pool.spent = spent;
         for waiting in waiting {
             pool.add(waiting);
+        }
+    }
+
+    /// More runs wait behind those that were kept: what is new waits behind them.
+    pub fn more_behind(&self, pool: &Name) {
+        if let Some(pool) = self.lock().get_mut(pool) {
+            pool.full = true;
         }
     }
 
@@ -143,7 +172,7 @@ impl Room {
         let pools = self.lock();
         pools
             .get(pool)
-            .is_none_or(|pool| !pool.complete && pool.waiting.is_empty())
+            .is_none_or(|pool| pool.spent || (!pool.complete && pool.waiting.is_empty()))
     }
 
     /// Takes a slot for one shard, if there is one and nothing waits: of the session with the
@@ -219,6 +248,7 @@ impl Room {
                 pool.shards = pool.shards.saturating_sub(1);
             }
             if waiting.shards.is_empty() {
+                pool.spent |= waiting.more;
                 pool.waiting.remove(&place);
             }
         }

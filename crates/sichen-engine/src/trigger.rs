@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Document, Problem, Request, Timing, new_run};
-use sichen_core::ids::{JobUid, Occasion, RunId};
+use sichen_core::ids::{JobUid, Occasion, Revision, RunId};
 use sichen_core::lifecycle::{StopCause, WaitsFor};
 use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
 use sichen_core::name::JobName;
@@ -42,6 +42,8 @@ const HORIZON: SignedDuration = SignedDuration::from_secs(60);
 
 /// How soon the end of a run is noticed that makes a job's next instant.
 const FOLLOWED: SignedDuration = SignedDuration::from_secs(1);
+/// Documents read ahead in one pass.
+const PREPARED: usize = 100;
 
 /// For how long a job that can't be decided is left alone.
 const POSTPONED: SignedDuration = SignedDuration::from_mins(10);
@@ -146,9 +148,11 @@ impl Trigger {
         }
         let (mut items, mut names) = (Vec::new(), Vec::new());
         let mut shards = 0;
+        let mut soon = Vec::new();
         for job in near {
             let Some(next) = job.next_due else { continue };
             if next > now {
+                soon.push((job.uid, job.revision));
                 pass.next = Some(pass.next.map_or(next, |at| at.min(next)));
                 continue;
             }
@@ -175,6 +179,9 @@ impl Trigger {
                 self.write(items, names, now, &mut pass).await?;
                 shards = 0;
             }
+        }
+        if items.is_empty() {
+            self.prepare(soon).await?;
         }
         self.write(items, names, now, &mut pass).await?;
         Ok(pass)
@@ -226,6 +233,17 @@ impl Trigger {
             }
         }
         self.dispatcher.written(written, now).await;
+        Ok(())
+    }
+
+    /// Reads the documents of jobs that are due soon, so that none is read when their instant comes.
+    async fn prepare(&self, soon: Vec<(JobUid, Revision)>) -> Result<(), Error> {
+        let unknown = soon.into_iter().filter(|key| !self.documents.knows(key));
+        for (job, revision) in unknown.take(PREPARED) {
+            self.documents
+                .find(&*self.context.store, job, revision)
+                .await?;
+        }
         Ok(())
     }
 

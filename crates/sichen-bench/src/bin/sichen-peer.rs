@@ -82,7 +82,7 @@ async fn produce(api: &Api, mode: &str, n: u64) -> Result<()> {
         "bulk" => load::bulk(api, n).await?,
         "single" => load::one_by_one(api, n, callers()).await?,
         "light" => load::steady(api, n, rate.unwrap_or(20.0)).await?,
-        "sched" => load::planned(api, n).await?,
+        "sched" => load::delayed(api, n).await?,
         _ => bail!("there is no mode {mode:?}"),
     }
     say(&json!({ "ev": "produced", "mode": mode, "n": n, "t0": begin, "t1": now_us() }));

@@ -40,6 +40,49 @@ fn a_run_goes_from_ready_to_settled() {
     assert_eq!(cluster.get(run).state, RunState::Succeeded);
 }
 
+/// After one look at two large runs, slots are filled from memory, in turns; when what was read of
+/// one is gone, the tables are read again before the other goes on.
+#[test]
+fn what_a_look_has_read_of_large_runs_is_given_out_in_turns_without_another() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 500);
+    let spec = json!({ "run": { "handler": "h" }, "shards": { "count": 6_000 } });
+    let job = cluster.apply("j", spec);
+    let runs = [cluster.run(job, "a"), cluster.run(job, "b")];
+    assert_eq!(node.dispatch(&cluster), 500);
+    let mut given = [0_u32, 0];
+    let mut looks = 0;
+    loop {
+        let grants = node.grants(session);
+        if grants.is_empty() {
+            break;
+        }
+        let mut done = Vec::new();
+        for work in grants {
+            given[usize::from(work.shard.key.run == runs[1])] += 1;
+            let key = work.shard.key;
+            done.push(report(key, work.shard.token, Ending::Succeeded));
+        }
+        assert!(given[0].abs_diff(given[1]) <= 1, "{given:?}");
+        let freed = done.len();
+        let told = block_on(node.engine.sessions.report("worker w1", done));
+        assert!(told.iter().all(|v| *v == ReportVerdict::Accepted));
+        node.engine.dispatcher.freed(session, freed);
+        let pass = block_on(node.engine.dispatcher.hand_out(cluster.now())).unwrap();
+        if pass.next_ready.is_some() {
+            looks += 1;
+            node.dispatch(&cluster);
+        }
+    }
+    assert_eq!(given, [6_000, 6_000]);
+    assert!(looks <= 3, "{looks} looks");
+    for run in runs {
+        assert_eq!(cluster.get(run).state, RunState::Succeeded);
+    }
+}
+
 #[test]
 fn the_plan_step_finds_the_shards() {
     let cluster = Cluster::new();
