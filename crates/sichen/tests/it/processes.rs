@@ -6,7 +6,8 @@ use crate::scene::{Scene, on_both_stores, text};
 
 on_both_stores!(
     impatient => a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once;
-    new => a_cancelled_run_is_final_when_its_daemons_are_gone;
+    new => a_cancelled_run_is_final_when_its_daemons_are_gone,
+        a_process_may_say_anything_and_its_end_counts;
 );
 
 fn lives(pid: &str) -> bool {
@@ -87,6 +88,32 @@ fn a_cancelled_run_is_final_when_its_daemons_are_gone(scene: Scene) {
     });
     let took = asked.elapsed();
     assert!(took.as_secs() < 10 + 5, "within grace + 5 s: {took:?}");
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// Bytes that are no text, and those that PostgreSQL has no place for; and its neighbour's end, which
+/// is reported beside it.
+fn a_process_may_say_anything_and_its_end_counts(scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 2);
+    let said = "printf 'a\\000b\\377\\n' >&2";
+    let waits =
+        r#"printf '{"waiting_on":"a\\u0000"}\n{"checkpoint":"b\\u0000"}\n' >> $SICHEN_REPORT"#;
+    apply(&scene, "loud", &format!("{waits}; {said}; exit 3"));
+    apply(&scene, "neighbour", "exit 0");
+    for key in ["1", "2", "3"] {
+        scene.client.ok(&format!("run loud --key {key}"));
+        scene.client.ok(&format!("run neighbour --key {key}"));
+    }
+    for key in ["1", "2", "3"] {
+        scene.settles(&format!("loud:manual:{key}"), "failed");
+        scene.settles(&format!("neighbour:manual:{key}"), "succeeded");
+    }
+    let shards = scene.client.json("shards loud:manual:1");
+    let failure = &shards["items"][0]["failure"];
+    assert_eq!(failure["code"], "exit-3");
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("a\u{fffd}b\u{fffd}"), "{message}");
     scene.history_is_accepted();
     drop(worker);
 }
