@@ -44,6 +44,11 @@ impl<K> Default for Blocked<K> {
 }
 
 impl<K: Ord + Copy> Blocked<K> {
+    /// Whether no key was found blocked of late.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Whether `key` is to be left alone at `now`.
     pub fn is_paused(&self, key: K, now: Timestamp) -> bool {
         self.lock().get(&key).is_some_and(|pause| now < pause.until)

@@ -50,10 +50,15 @@ impl Sessions {
             .filter(|r| !plain(r))
             .map(|r| r.key)
             .collect();
-        let (facts, now) = if keys.is_empty() {
-            (Vec::new(), Timestamp::UNIX_EPOCH)
-        } else {
-            (store.get_shards(keys).await?, store.now().await?)
+        let blocked = &self.dispatcher.blocked;
+        // The time is read where something is decided by it, or where a row is known to be held.
+        let now = match keys.is_empty() && blocked.is_empty() {
+            true => None,
+            false => Some(store.now().await?),
+        };
+        let facts = match keys.is_empty() {
+            true => Vec::new(),
+            false => store.get_shards(keys).await?,
         };
         let facts: BTreeMap<ShardKey, ShardFacts> =
             facts.into_iter().map(|f| (f.shard.key, f)).collect();
@@ -62,6 +67,7 @@ impl Sessions {
             let item = if plain(&report) {
                 finish(report, Transition::SUCCESS, None)
             } else {
+                let now = now.ok_or_else(|| Error::Corrupt("no time to decide by".to_owned()))?;
                 self.decide(report, &facts, now).await?
             };
             items.push(item);
@@ -71,8 +77,18 @@ impl Sessions {
             store.finish_attempts(op, items)
         };
         let run = |item: &Finish| item.key.run;
-        let blocked = &self.dispatcher.blocked;
-        let verdicts = match blocked.write(&items, run, now, &end).await {
+        let first = match now {
+            Some(now) => blocked.write(&items, run, now, &end).await,
+            None => match end(items.clone()).await {
+                // For how long a row is left alone counts from the store's time, as everywhere.
+                Err(Error::Busy(_)) => {
+                    let now = store.now().await?;
+                    blocked.write(&items, run, now, &end).await
+                }
+                verdicts => verdicts.map(|all| all.into_iter().map(Some).collect()),
+            },
+        };
+        let verdicts = match first {
             // One that the store can't take is not to hold its neighbours.
             Err(Error::Corrupt(_)) if items.len() > 1 => one_by_one(&items, end).await?,
             verdicts => verdicts?,

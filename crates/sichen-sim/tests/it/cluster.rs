@@ -70,24 +70,15 @@ fn shorter(seed: u64) -> Options {
     }
 }
 
+// Fifty at a time: what is asked for to have been seen is rarer than once in twenty-five of them.
 #[test]
-fn clusters_of_seeds_1_to_25_keep_every_promise() {
-    check(1..=25);
+fn clusters_of_seeds_1_to_50_keep_every_promise() {
+    check(1..=50);
 }
 
 #[test]
-fn clusters_of_seeds_26_to_50_keep_every_promise() {
-    check(26..=50);
-}
-
-#[test]
-fn clusters_of_seeds_51_to_75_keep_every_promise() {
-    check(51..=75);
-}
-
-#[test]
-fn clusters_of_seeds_76_to_100_keep_every_promise() {
-    check(76..=100);
+fn clusters_of_seeds_51_to_100_keep_every_promise() {
+    check(51..=100);
 }
 
 /// In these seeds a frozen server takes up what a worker said long before; without an order of Hellos

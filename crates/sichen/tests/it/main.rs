@@ -10,6 +10,7 @@
 )]
 
 mod audit;
+mod backfill;
 mod calendars;
 mod cli;
 mod data_source;

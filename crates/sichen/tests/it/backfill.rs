@@ -1,0 +1,70 @@
+//! A backfill over real processes: the server dies in the middle, and each planned time has one run.
+
+use crate::program::until;
+use crate::scene::{Kind, Scene, on_both_stores};
+
+on_both_stores!(
+    new => a_server_killed_in_mid_backfill_runs_every_time_once;
+);
+
+fn a_server_killed_in_mid_backfill_runs_every_time_once(mut scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 4);
+    scene.apply_spec(
+        "past",
+        &serde_json::json!({
+            "run": { "handler": "sleep" }, "parameters": { "ms": 20 },
+            "schedules": [{ "cron": "* * * * *" }], "overlap": "allow",
+        }),
+    );
+    // Before the job was there: an hour of minutes, which nothing has decided.
+    let range = "--from 2026-01-10T00:00:00Z --to 2026-01-10T01:00:00Z";
+    let shown = scene
+        .client
+        .json(&format!("backfill start past {range} --dry-run"));
+    assert_eq!(
+        (shown["instants"].as_u64(), shown["waiting"].as_u64()),
+        (Some(60), Some(0))
+    );
+    assert_eq!(shown["totals"]["create"].as_u64(), Some(60), "{shown:#}");
+    let asked = scene.client.json(&format!(
+        "backfill start past {range} --parallelism 4 --key k"
+    ));
+    let id = asked["id"].as_u64().unwrap();
+    let get = |scene: &Scene| scene.client.json(&format!("backfill get {id}"));
+    until("some have run", || {
+        get(&scene)["runs"]["succeeded"].as_u64() >= Some(8)
+    });
+    scene.kill_and_restart_server();
+    let done = get(&scene)["instants"]["done"].as_u64();
+    assert!(done < Some(60), "it was killed in the middle: {done:?}");
+    until("it is finished", || get(&scene)["state"] == "finished");
+    let backfill = get(&scene);
+    assert_eq!(
+        backfill["instants"]["created"].as_u64(),
+        Some(60),
+        "{backfill:#}"
+    );
+    assert_eq!(
+        backfill["runs"]["succeeded"].as_u64(),
+        Some(60),
+        "{backfill:#}"
+    );
+    let runs = scene
+        .client
+        .json(&format!("runs --backfill {id} --limit 1000"));
+    let planned = runs["items"].as_array().unwrap().iter();
+    let planned: std::collections::BTreeSet<_> = planned
+        .map(|run| run["planned_at"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(planned.len(), 60, "each minute has one run");
+    let again = scene.client.json(&format!(
+        "backfill start past {range} --parallelism 4 --key k"
+    ));
+    assert_eq!(
+        again["id"].as_u64(),
+        Some(id),
+        "the same request is the same backfill"
+    );
+    scene.history_is_accepted();
+    drop(worker);
+}
