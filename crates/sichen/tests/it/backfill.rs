@@ -1,7 +1,7 @@
 //! A backfill over real processes: the server dies in the middle, and each planned time has one run.
 
 use crate::program::until;
-use crate::scene::{Kind, Scene, on_both_stores};
+use crate::scene::{Scene, on_both_stores};
 
 on_both_stores!(
     new => a_server_killed_in_mid_backfill_runs_every_time_once;
