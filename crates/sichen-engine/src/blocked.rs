@@ -44,11 +44,6 @@ impl<K> Default for Blocked<K> {
 }
 
 impl<K: Ord + Copy> Blocked<K> {
-    /// Whether no key was found blocked of late.
-    pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
     /// Whether `key` is to be left alone at `now`.
     pub fn is_paused(&self, key: K, now: Timestamp) -> bool {
         self.lock().get(&key).is_some_and(|pause| now < pause.until)
@@ -60,16 +55,17 @@ impl<K: Ord + Copy> Blocked<K> {
         keys.values().map(|p| p.until).filter(|at| *at > now).min()
     }
 
-    /// Hands `items` to `call` as few batches as blocked keys allow. One verdict each, in order;
-    /// `None` for an item whose key is blocked.
+    /// Hands `items` to `call` in as few batches as blocked keys allow. One verdict each, in order;
+    /// `None` for an item whose key is blocked. `clock` tells the store's time; it is asked once, and
+    /// only if a key is or was blocked.
     ///
     /// # Errors
-    /// As `call`, but for [`Error::Busy`]; what was written before it stays.
+    /// As `call`, but for [`Error::Busy`], and as `clock`; what was written before it stays.
     pub async fn write<'s, T: Clone, V>(
         &self,
         items: &[T],
         key: impl Fn(&T) -> K,
-        now: Timestamp,
+        clock: impl Fn() -> Answer<'s, Timestamp>,
         call: impl Fn(Vec<T>) -> Answer<'s, Vec<V>>,
     ) -> Result<Vec<Option<V>>, Error> {
         let mut verdicts: Vec<Option<V>> = items.iter().map(|_| None).collect();
@@ -77,7 +73,12 @@ impl<K: Ord + Copy> Blocked<K> {
         for (n, item) in items.iter().enumerate() {
             groups.entry(key(item)).or_default().push(n);
         }
-        let suspects = self.suspects(&groups, now);
+        let known = groups.keys().any(|key| self.lock().contains_key(key));
+        let mut now = match known {
+            true => Some(clock().await?),
+            false => None,
+        };
+        let suspects = now.map_or_else(BTreeMap::new, |now| self.suspects(&groups, now));
         let together = groups.iter().filter(|(key, _)| !suspects.contains_key(key));
         let mut together: Vec<usize> = together.flat_map(|(_, places)| places.clone()).collect();
         together.sort_unstable();
@@ -111,7 +112,11 @@ impl<K: Ord + Copy> Blocked<K> {
                 }
                 Err(Error::Busy(why)) => {
                     found += 1;
-                    self.pause(key, now, &why);
+                    let at = match now {
+                        Some(at) => at,
+                        None => *now.insert(clock().await?),
+                    };
+                    self.pause(key, at, &why);
                 }
                 Err(error) => return Err(error),
             }
@@ -151,6 +156,11 @@ impl<K: Ord + Copy> Blocked<K> {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Pause>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A clock that was read already, for [`Blocked::write`].
+pub fn told<'s>(now: Timestamp) -> Answer<'s, Timestamp> {
+    Box::pin(std::future::ready(Ok(now)))
 }
 
 fn fill<V>(verdicts: &mut [Option<V>], places: &[usize], answers: Vec<V>) {

@@ -24,7 +24,7 @@ use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, MAX_BATCH, NewRun, ReadyHead,
 };
 
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, told};
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
@@ -256,7 +256,10 @@ impl Dispatcher {
             store.lease_shards(op, fence.clone(), grants)
         };
         let run = |grant: &Grant| grant.key.run;
-        let verdicts = self.blocked.write(&grants, run, now, lease).await?;
+        let verdicts = self
+            .blocked
+            .write(&grants, run, || told(now), lease)
+            .await?;
         let mut granted = 0;
         // A first grant may have set the run's deadline, which is then read anew.
         let mut limited = Vec::new();

@@ -21,7 +21,7 @@ use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
 use sichen_core::timeouts::{Overrun, overrun};
 
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, told};
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::documents::Documents;
@@ -188,7 +188,7 @@ impl Reaper {
             store.reap_shards(op, fence.clone(), reaps)
         };
         let run = |reap: &Reap| reap.key.run;
-        let verdicts = self.blocked.write(&reaps, run, now, end).await?;
+        let verdicts = self.blocked.write(&reaps, run, || told(now), end).await?;
         let mut reaped = 0;
         for (reap, verdict) in reaps.iter().zip(verdicts) {
             if let Some(ReapVerdict::Reaped(_)) = verdict {

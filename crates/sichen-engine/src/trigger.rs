@@ -27,7 +27,7 @@ use sichen_core::port::{
 use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
 
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, told};
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::dispatch::Dispatcher;
@@ -212,7 +212,10 @@ impl Trigger {
             store.advance_schedules(op, fences, items)
         };
         let job = |item: &Advance| item.job;
-        let verdicts = self.blocked.write(&items, job, now, advance).await?;
+        let verdicts = self
+            .blocked
+            .write(&items, job, || told(now), advance)
+            .await?;
         let mut written = Vec::new();
         let decided = verdicts.into_iter().zip(skipped);
         for ((verdict, skipped), (item, name)) in decided.zip(items.into_iter().zip(names)) {

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::port::{Answer, Error};
 
-use super::{Blocked, MAX_FOUND};
+use super::{Blocked, MAX_FOUND, told};
 
 /// A store of numbers whose tens are their keys; some keys are held by another program.
 #[derive(Default)]
@@ -39,7 +39,7 @@ fn at(second: i64) -> Timestamp {
 
 fn write(blocked: &Blocked<u32>, store: &Store, items: &[u32], now: i64) -> Vec<Option<u32>> {
     let call = |items| store.write(items);
-    block_on(blocked.write(items, |n| n / 10, at(now), call)).unwrap()
+    block_on(blocked.write(items, |n| n / 10, || told(at(now)), call)).unwrap()
 }
 
 #[test]
@@ -98,11 +98,37 @@ fn few_blocked_keys_are_looked_for_at_once() {
 }
 
 #[test]
+fn the_time_is_asked_for_only_where_something_is_blocked() {
+    let (blocked, store) = (Blocked::default(), Store::default());
+    let asked = RefCell::new(0);
+    let write = |items: &[u32], now| {
+        let clock = || {
+            *asked.borrow_mut() += 1;
+            told(at(now))
+        };
+        let call = |items| store.write(items);
+        block_on(blocked.write(items, |n| n / 10, clock, call)).unwrap()
+    };
+    write(&[10, 20], 0);
+    assert_eq!(asked.take(), 0);
+    store.held.borrow_mut().insert(2);
+    assert_eq!(write(&[10, 20], 100), [Some(10), None]);
+    assert_eq!(asked.take(), 1);
+    assert!(blocked.is_paused(2, at(101)) && !blocked.is_paused(2, at(102)));
+    // Others do not ask because of it; its own pause ends by the same clock.
+    store.held.borrow_mut().clear();
+    assert_eq!(write(&[10], 101), [Some(10)]);
+    assert_eq!(asked.take(), 0);
+    assert_eq!(write(&[20], 102), [Some(20)]);
+    assert_eq!(asked.take(), 1);
+}
+
+#[test]
 fn another_error_is_the_callers() {
     let blocked = Blocked::<u32>::default();
     let call = |_| -> Answer<'static, Vec<u32>> {
         Box::pin(std::future::ready(Err(Error::Unavailable("gone".into()))))
     };
-    let failed = block_on(blocked.write(&[1], |n| *n, at(0), call));
+    let failed = block_on(blocked.write(&[1], |n| *n, || told(at(0)), call));
     assert!(matches!(failed, Err(Error::Unavailable(_))));
 }

@@ -50,45 +50,27 @@ impl Sessions {
             .filter(|r| !plain(r))
             .map(|r| r.key)
             .collect();
-        let blocked = &self.dispatcher.blocked;
-        // The time is read where something is decided by it, or where a row is known to be held.
-        let now = match keys.is_empty() && blocked.is_empty() {
-            true => None,
-            false => Some(store.now().await?),
-        };
-        let facts = match keys.is_empty() {
-            true => Vec::new(),
-            false => store.get_shards(keys).await?,
+        let (facts, now) = if keys.is_empty() {
+            (Vec::new(), None)
+        } else {
+            (store.get_shards(keys).await?, Some(store.now().await?))
         };
         let facts: BTreeMap<ShardKey, ShardFacts> =
             facts.into_iter().map(|f| (f.shard.key, f)).collect();
         let mut items = Vec::with_capacity(reports.len());
         for report in reports {
-            let item = if plain(&report) {
-                finish(report, Transition::SUCCESS, None)
-            } else {
-                let now = now.ok_or_else(|| Error::Corrupt("no time to decide by".to_owned()))?;
-                self.decide(report, &facts, now).await?
-            };
-            items.push(item);
+            items.push(match now {
+                Some(now) if !plain(&report) => self.decide(report, &facts, now).await?,
+                _ => finish(report, Transition::SUCCESS, None),
+            });
         }
         let end = |items| {
             let op = self.context.op(actor);
             store.finish_attempts(op, items)
         };
         let run = |item: &Finish| item.key.run;
-        let first = match now {
-            Some(now) => blocked.write(&items, run, now, &end).await,
-            None => match end(items.clone()).await {
-                // For how long a row is left alone counts from the store's time, as everywhere.
-                Err(Error::Busy(_)) => {
-                    let now = store.now().await?;
-                    blocked.write(&items, run, now, &end).await
-                }
-                verdicts => verdicts.map(|all| all.into_iter().map(Some).collect()),
-            },
-        };
-        let verdicts = match first {
+        let blocked = &self.dispatcher.blocked;
+        let verdicts = match blocked.write(&items, run, || store.now(), &end).await {
             // One that the store can't take is not to hold its neighbours.
             Err(Error::Corrupt(_)) if items.len() > 1 => one_by_one(&items, end).await?,
             verdicts => verdicts?,
