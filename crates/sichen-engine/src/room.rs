@@ -48,6 +48,8 @@ struct Pool {
     sessions: BTreeMap<SessionId, Candidate>,
     /// By negated priority, then run: the order of the plan.
     waiting: BTreeMap<(i32, RunId), Waiting>,
+    /// Where each of them stands there: thousands may wait, and a plan names a few.
+    ranks: BTreeMap<RunId, i32>,
     shards: usize,
 }
 
@@ -80,6 +82,7 @@ impl Pool {
             return;
         }
         self.shards += waiting.shards.len();
+        self.ranks.insert(waiting.run.id, rank);
         let kept = self.waiting.entry((rank, waiting.run.id));
         kept.and_modify(|kept| {
             kept.shards.extend(&waiting.shards);
@@ -101,6 +104,7 @@ impl Room {
         pool.complete = false;
         (pool.spent, pool.full) = (false, false);
         pool.waiting.clear();
+        pool.ranks.clear();
         pool.shards = 0;
     }
 
@@ -227,13 +231,8 @@ impl Room {
         let Some(pool) = pools.get_mut(pool) else {
             return found;
         };
-        let ranks: BTreeMap<RunId, i32> = {
-            let wanted: std::collections::BTreeSet<RunId> = keys.iter().map(|k| k.run).collect();
-            let ranked = pool.waiting.keys().filter(|(_, run)| wanted.contains(run));
-            ranked.map(|(rank, run)| (*run, *rank)).collect()
-        };
         for key in keys {
-            let Some(rank) = ranks.get(&key.run) else {
+            let Some(rank) = pool.ranks.get(&key.run) else {
                 continue;
             };
             let place = (*rank, key.run);
@@ -250,6 +249,7 @@ impl Room {
             if waiting.shards.is_empty() {
                 pool.spent |= waiting.more;
                 pool.waiting.remove(&place);
+                pool.ranks.remove(&key.run);
             }
         }
         found
