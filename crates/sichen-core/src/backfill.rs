@@ -21,6 +21,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::event::Kind;
 use crate::ids::{BackfillId, JobUid, Revision, RunId};
 use crate::lifecycle::{RunState, words};
 use crate::port::NewRun;
@@ -52,6 +53,18 @@ words! {
         Finished = "finished",
         /// Given up; what it had started goes on.
         Cancelled = "cancelled",
+    }
+}
+
+impl Turn {
+    /// The event that tells of it.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Turn::Pause => Kind::BackfillPaused,
+            Turn::Resume => Kind::BackfillResumed,
+            Turn::Cancel => Kind::BackfillCancelled,
+        }
     }
 }
 
@@ -549,6 +562,31 @@ pub struct Advance {
     pub starts: Vec<Start>,
     /// All of the range is done, and no run is open.
     pub finish: bool,
+}
+
+impl Advance {
+    /// Whether the step may be written on `backfill`, whose job has this revision now (`None`: it is
+    /// deleted). Every store asks this under its lock.
+    #[must_use]
+    pub fn holds(&self, backfill: &Backfill, revision: Option<Revision>) -> bool {
+        let open = backfill.runs.open;
+        let room = backfill.wanted.parallelism.saturating_sub(open) as usize;
+        backfill.state == State::Running
+            && backfill.ver == self.ver
+            && revision == Some(self.revision)
+            && self.starts.len() <= room
+            && !(self.finish && open > 0)
+    }
+
+    /// The state that it leads to, and the event that tells of it.
+    #[must_use]
+    pub fn leads_to(&self) -> (State, Kind) {
+        if self.finish {
+            (State::Finished, Kind::BackfillFinished)
+        } else {
+            (State::Running, Kind::BackfillAdvanced)
+        }
+    }
 }
 
 /// What became of an [`Advance`].

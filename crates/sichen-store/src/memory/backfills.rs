@@ -125,14 +125,9 @@ pub(super) fn turn(
         cause.to_owned()
     };
     let ver = backfill.ver;
-    let kind = match turn {
-        Turn::Pause => Kind::BackfillPaused,
-        Turn::Resume => Kind::BackfillResumed,
-        Turn::Cancel => Kind::BackfillCancelled,
-    };
     let happened = Happened {
         cause,
-        ..Happened::new(kind, from.word(), to.word())
+        ..Happened::new(turn.kind(), from.word(), to.word())
     };
     tx.event(Entity::Backfill(id), ver, happened);
     TurnVerdict::Done
@@ -150,18 +145,10 @@ pub(super) fn advance(tx: &mut Tx<'_>, fence: &Fence, step: Advance) -> AdvanceV
     let backfill = &tx.state.backfills[&step.id];
     let revision = tx.state.jobs.get(&job).filter(|row| !row.deleted);
     let revision = revision.map(|row| row.job.revision);
-    let room = backfill
-        .wanted
-        .parallelism
-        .saturating_sub(backfill.runs.open) as usize;
-    let holds = backfill.state == BackfillState::Running
-        && backfill.ver == step.ver
-        && revision == Some(step.revision)
-        && step.starts.len() <= room
-        && !(step.finish && backfill.runs.open > 0);
-    if !holds {
+    if !step.holds(backfill, revision) {
         return AdvanceVerdict::Conflict;
     }
+    let (to, kind) = step.leads_to();
     let mut counts = Counts {
         left: step.left,
         ..Counts::default()
@@ -197,11 +184,6 @@ pub(super) fn advance(tx: &mut Tx<'_>, fence: &Fence, step: Advance) -> AdvanceV
     backfill.next_at = step.next_at;
     backfill.ver += 1;
     add(&mut backfill.counts, &counts);
-    let (kind, to) = if step.finish {
-        (Kind::BackfillFinished, BackfillState::Finished)
-    } else {
-        (Kind::BackfillAdvanced, BackfillState::Running)
-    };
     backfill.state = to;
     backfill.ended_at = step.finish.then_some(now);
     let ver = backfill.ver;

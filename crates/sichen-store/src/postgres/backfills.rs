@@ -143,14 +143,9 @@ pub(super) async fn turn(
     let kept = if to == State::Running { "" } else { cause };
     let params = (int(id.0), backfill.ver, to.word(), ended_at, kept);
     tx.must(sql::TURN_BACKFILL, params).await?;
-    let kind = match turn {
-        Turn::Pause => Kind::BackfillPaused,
-        Turn::Resume => Kind::BackfillResumed,
-        Turn::Cancel => Kind::BackfillCancelled,
-    };
     let happened = Happened {
         cause,
-        ..Happened::new(kind, backfill.state.word(), to.word())
+        ..Happened::new(turn.kind(), backfill.state.word(), to.word())
     };
     tx.event(&Entity::Backfill(id), backfill.ver + 1, &happened)?;
     Ok(TurnVerdict::Done)
@@ -166,18 +161,10 @@ pub(super) async fn advance(tx: &mut Tx, fence: &Fence, step: Advance) -> Result
     }
     let job = tx.job(backfill.job).await?.filter(|row| !row.deleted);
     let revision = job.map(|row| row.job.revision);
-    let room = backfill
-        .wanted
-        .parallelism
-        .saturating_sub(backfill.runs.open) as usize;
-    let holds = backfill.state == State::Running
-        && backfill.ver == step.ver
-        && revision == Some(step.revision)
-        && step.starts.len() <= room
-        && !(step.finish && backfill.runs.open > 0);
-    if !holds {
+    if !step.holds(&backfill, revision) {
         return Ok(AdvanceVerdict::Conflict);
     }
+    let (to, kind) = step.leads_to();
     let mut counts = Counts {
         left: step.left,
         ..Counts::default()
@@ -200,11 +187,6 @@ pub(super) async fn advance(tx: &mut Tx, fence: &Fence, step: Advance) -> Result
         }
     }
     let started = u32::try_from(written.len() + reopened.len()).unwrap_or(u32::MAX);
-    let (kind, to) = if step.finish {
-        (Kind::BackfillFinished, State::Finished)
-    } else {
-        (Kind::BackfillAdvanced, State::Running)
-    };
     let place = step.place;
     let params = params![
         int(step.id.0),
