@@ -37,7 +37,12 @@ pub(super) async fn start(
 ) -> Result<(StatusCode, Json<wire::Backfill>), Failed> {
     let name = request::job_name(name)?;
     let body: wire::StartBackfill = request::json(&body)?;
-    let key = key(&body, &headers)?;
+    let key = request::idempotency_key(body.key.as_deref(), Some(&headers))?.ok_or_else(|| {
+        Failed::bad(
+            "SC5022: give a `key` (or the header `Idempotency-Key`), so that the same request again \
+             finds the same backfill",
+        )
+    })?;
     let wanted = wanted(&body)?;
     let (backfill, created) = api
         .0
@@ -51,27 +56,6 @@ pub(super) async fn start(
         StatusCode::OK
     };
     Ok((status, Json(shown(&api, &backfill).await?)))
-}
-
-fn key(body: &wire::StartBackfill, headers: &HeaderMap) -> Result<String, Failed> {
-    let header = headers.get("idempotency-key");
-    let header = header.map(|value| value.to_str()).transpose();
-    let header = header.map_err(|_| {
-        Failed::bad("SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead")
-    })?;
-    match (body.key.as_deref(), header) {
-        (Some(key), Some(header)) if key != header => Err(Failed::bad(
-            "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
-        )),
-        (Some(key), _) | (None, Some(key)) if key.contains('\0') => Err(Failed::bad(
-            "SC5022: `key` has a NUL character; take it out",
-        )),
-        (Some(key), _) | (None, Some(key)) => Ok(key.to_owned()),
-        (None, None) => Err(Failed::bad(
-            "SC5022: give a `key` (or the header `Idempotency-Key`), so that the same request again \
-             finds the same backfill",
-        )),
-    }
 }
 
 fn wanted(body: &wire::StartBackfill) -> Result<Wanted, Failed> {

@@ -5,6 +5,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -108,6 +109,27 @@ pub(super) fn json<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Fai
     }
     serde_json::from_slice(body)
         .map_err(|error| Failed::bad(format!("SC5020: the body is not what is expected: {error}")))
+}
+
+/// The idempotency key of a request: of its body, or of the header `Idempotency-Key`.
+pub(super) fn idempotency_key(
+    given: Option<&str>,
+    headers: Option<&HeaderMap>,
+) -> Result<Option<String>, Failed> {
+    let header = headers.and_then(|headers| headers.get("idempotency-key"));
+    let header = header.map(|value| value.to_str()).transpose();
+    let header = header.map_err(|_| {
+        Failed::bad("SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead")
+    })?;
+    match (given, header) {
+        (Some(key), Some(header)) if key != header => Err(Failed::bad(
+            "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
+        )),
+        (Some(key), _) if key.contains('\0') => Err(Failed::bad(
+            "SC5022: `key` has a NUL character; take it out",
+        )),
+        (key, header) => Ok(key.or(header).map(str::to_owned)),
+    }
 }
 
 /// A job of two segments.

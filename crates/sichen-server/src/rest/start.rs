@@ -174,34 +174,14 @@ async fn shown(
 }
 
 fn which(body: &wire::StartRun, headers: Option<&HeaderMap>) -> Result<Which, Failed> {
-    let header = headers.and_then(|headers| headers.get("idempotency-key"));
-    let header = header
-        .map(|value| value.to_str())
-        .transpose()
-        .map_err(|_| {
-            Failed::bad(
-                "SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead",
-            )
-        })?;
-    let key = match (&body.key, header) {
-        (Some(key), Some(header)) if key != header => {
-            return Err(Failed::bad(
-                "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
-            ));
-        }
-        (Some(key), _) => Some(key.clone()),
-        (None, header) => header.map(str::to_owned),
-    };
+    let key = request::idempotency_key(body.key.as_deref(), headers)?;
     match (&body.planned_at, key) {
         // With a planned instant, the instant is what makes a repeated request the same one.
         (Some(at), None) => Ok(Which::Planned(request::instant("planned_at", at)?)),
         (Some(at), Some(_)) if body.key.is_none() => {
             Ok(Which::Planned(request::instant("planned_at", at)?))
         }
-        (None, Some(key)) if !key.contains('\0') => Ok(Which::Manual(key)),
-        (None, Some(_)) => Err(Failed::bad(
-            "SC5022: `key` has a NUL character; take it out",
-        )),
+        (None, Some(key)) => Ok(Which::Manual(key)),
         (Some(_), Some(_)) | (None, None) => Err(Failed::bad(
             "SC5022: give either `planned_at` or `key` (or the header `Idempotency-Key`), so that \
              the same request again finds the same run",
