@@ -13,5 +13,7 @@ pub mod clock;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

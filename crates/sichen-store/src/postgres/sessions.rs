@@ -165,8 +165,7 @@ async fn end_now(tx: &mut Tx, session: &Session, cause: &str) -> Result<()> {
 }
 
 pub(super) async fn list(read: &Read, pool: Option<&Name>) -> Result<Vec<(Session, u32)>> {
-    // The count stands behind the session's own columns.
-    let held = |row: Row<'_>| Ok((row.session()?, row.last_u32()?));
+    let held = |row: Row<'_>| row.counted_session();
     match pool {
         Some(pool) => {
             let params = [pool.as_str()];

@@ -36,7 +36,7 @@ use super::fault::fault;
 use super::kept::{Kept, Locks};
 use super::link::{Link, Ready};
 use super::param::{Param, Params, params};
-use super::row::{DutyRow, JobRow, Row, ShardRow, at, int};
+use super::row::{self, DutyRow, JobRow, Row, ShardRow, at, int};
 use super::sql;
 
 /// Statements on their way at once.
@@ -274,7 +274,7 @@ impl Read {
     ) -> Result<Option<T>> {
         let params = params.list();
         let rows = self.rows(statement, params).await?;
-        rows.first().map(|row| f(Row(row))).transpose()
+        rows.first().map(|row| f(row::row(row))).transpose()
     }
 
     pub async fn exists(&self, statement: &'static str, params: impl Params) -> Result<bool> {
@@ -291,7 +291,7 @@ impl Read {
     ) -> Result<Vec<T>> {
         let params = params.list();
         let rows = self.rows(statement, params).await?;
-        rows.iter().map(Row).map(f).collect()
+        rows.iter().map(row::row).map(f).collect()
     }
 
     pub async fn count(&self, statement: &'static str, params: impl Params) -> Result<u32> {

@@ -1,41 +1,17 @@
-//! Rows to values and back.
-//!
-//! # Invariants
-//! - Rows are read by position, in the order of the schema; a word or number that does not make
-//!   sense is [`Error::Corrupt`], never a guess.
+//! Rows and parameters as SQLite has them.
 //!
 //! # Not here
-//! Which rows: the statements.
+//! What a row means: `crate::row`.
 
-use jiff::{SignedDuration, Timestamp};
-use rusqlite::types::{FromSql, Null, ToSql, ToSqlOutput, Value, ValueRef};
-use sichen_core::backfill::{
-    self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
-};
-use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{
-    BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
-};
-use sichen_core::lifecycle::run::Counters;
-use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
-use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run,
-    RunTerms, Session, Shard, Waits, WorkerIdentity,
-};
-use sichen_core::name::{JobName, Name};
+use rusqlite::types::{Null, ToSql, ToSqlOutput, Value, ValueRef};
 use sichen_core::port::Error;
 use uuid::Uuid;
 
 use super::tx::{Result, fault};
-
-/// A number as SQLite keeps it; what is above its greatest is kept as that.
-pub(super) fn int(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-pub(super) fn opt_int(n: Option<u64>) -> Option<i64> {
-    n.map(int)
-}
+use crate::row::Cells;
+pub(super) use crate::row::{
+    DutyRow, JobRow, ShardRow, at, int, not_before, opt_at, opt_int, opt_micros,
+};
 
 /// A uuid as SQLite keeps it: 16 bytes.
 pub(super) fn blob(id: Uuid) -> Bytes {
@@ -52,37 +28,6 @@ impl ToSql for Bytes {
     }
 }
 
-/// An instant as SQLite keeps it: microseconds since 1970.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct At(i64);
-
-pub(super) fn at(t: Timestamp) -> At {
-    At(t.as_microsecond())
-}
-
-pub(super) fn opt_at(t: Option<Timestamp>) -> Option<At> {
-    t.map(at)
-}
-
-/// A length of time as the database keeps it: microseconds, at least one.
-pub(super) fn opt_micros(length: Option<SignedDuration>) -> Option<i64> {
-    let micros = |length: SignedDuration| i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
-    length.map(|length| micros(length).max(1))
-}
-
-/// An instant before which nothing may happen: rounded up.
-pub(super) fn not_before(t: Timestamp) -> At {
-    let micros = t.as_microsecond();
-    let below = Timestamp::from_microsecond(micros).is_ok_and(|floor| floor < t);
-    At(micros.saturating_add(i64::from(below)))
-}
-
-impl ToSql for At {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Owned(Value::Integer(self.0)))
-    }
-}
-
 /// A text, or nothing if it has no value.
 pub(super) fn word_or_null(word: Option<&str>) -> ToSqlOutput<'_> {
     word.map_or(ToSqlOutput::Owned(Value::from(Null)), |w| {
@@ -90,391 +35,48 @@ pub(super) fn word_or_null(word: Option<&str>) -> ToSqlOutput<'_> {
     })
 }
 
-/// A job's row with what the port does not show.
-#[derive(Debug)]
-pub(super) struct JobRow {
-    pub job: Job,
-    pub deleted: bool,
-}
-
-/// A shard's row with what the port does not show.
-#[derive(Debug)]
-pub(super) struct ShardRow {
-    pub shard: Shard,
-    pub last_end: Option<AttemptEnd>,
-}
-
-/// A duty's row with its version.
-#[derive(Debug)]
-pub(super) struct DutyRow {
-    pub duty: Duty,
-    pub ver: u32,
-}
-
 /// One row of a result.
-#[derive(Clone, Copy)]
-pub(super) struct Row<'a>(pub &'a rusqlite::Row<'a>);
+pub(super) type Row<'a> = crate::row::Row<Line<'a>>;
 
-impl Row<'_> {
-    fn get<T: FromSql>(self, i: usize) -> Result<T> {
+/// Its cells.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a>(&'a rusqlite::Row<'a>);
+
+pub(super) fn row<'a>(row: &'a rusqlite::Row<'a>) -> Row<'a> {
+    crate::row::Row(Line(row))
+}
+
+impl Line<'_> {
+    fn cell(&self, i: usize) -> Result<ValueRef<'_>> {
+        self.0.get_ref(i).map_err(fault)
+    }
+}
+
+impl Cells for Line<'_> {
+    const RUN_LATE: usize = 31;
+    const SHARD_LATE: usize = 26;
+
+    fn is_null(self, i: usize) -> Result<bool> {
+        Ok(self.cell(i)? == ValueRef::Null)
+    }
+    fn text(&self, i: usize) -> Result<&str> {
+        self.cell(i)?.as_str().map_err(|_| self.bad(i, "text"))
+    }
+    fn int(self, i: usize) -> Result<i64> {
         self.0.get(i).map_err(fault)
+    }
+    fn flag(self, i: usize) -> Result<bool> {
+        self.0.get(i).map_err(fault)
+    }
+    fn uuid(self, i: usize) -> Result<Uuid> {
+        let bytes = self.cell(i)?.as_blob().ok();
+        bytes
+            .and_then(|b| Uuid::from_slice(b).ok())
+            .ok_or_else(|| self.bad(i, "uuid"))
     }
     fn bad(self, i: usize, what: &str) -> Error {
         let column = self.0.as_ref().column_name(i).unwrap_or("?").to_owned();
         let first = self.0.get::<_, Value>(0);
         Error::Corrupt(format!("column {column} is no {what} (row {first:?})"))
-    }
-    fn parsed<T>(self, i: usize, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
-        let text = self.0.get_ref(i).map_err(fault)?;
-        text.as_str()
-            .ok()
-            .and_then(parse)
-            .ok_or_else(|| self.bad(i, what))
-    }
-    fn maybe<T>(self, i: usize, f: impl Fn(Self, usize) -> Result<T>) -> Result<Option<T>> {
-        let null = self.0.get_ref(i).map_err(fault)? == ValueRef::Null;
-        if null { Ok(None) } else { f(self, i).map(Some) }
-    }
-
-    pub fn text(self, i: usize) -> Result<String> {
-        self.get(i)
-    }
-    pub fn int(self, i: usize) -> Result<i64> {
-        self.get(i)
-    }
-    pub fn u64(self, i: usize) -> Result<u64> {
-        u64::try_from(self.int(i)?).map_err(|_| self.bad(i, "number from 0"))
-    }
-    pub fn opt_u64(self, i: usize) -> Result<Option<u64>> {
-        self.maybe(i, Self::u64)
-    }
-    pub fn u32(self, i: usize) -> Result<u32> {
-        u32::try_from(self.int(i)?).map_err(|_| self.bad(i, "number below 2^32"))
-    }
-    pub fn i32(self, i: usize) -> Result<i32> {
-        self.get(i)
-    }
-    pub fn flag(self, i: usize) -> Result<bool> {
-        self.get(i)
-    }
-    pub fn at(self, i: usize) -> Result<Timestamp> {
-        Timestamp::from_microsecond(self.int(i)?).map_err(|_| self.bad(i, "instant"))
-    }
-    pub fn micros(self, i: usize) -> Result<SignedDuration> {
-        Ok(SignedDuration::from_micros(self.int(i)?))
-    }
-    pub fn opt_at(self, i: usize) -> Result<Option<Timestamp>> {
-        self.maybe(i, Self::at)
-    }
-    pub fn uuid(self, i: usize) -> Result<Uuid> {
-        let bytes = self.0.get_ref(i).map_err(fault)?;
-        let bytes = bytes.as_blob().ok().and_then(|b| Uuid::from_slice(b).ok());
-        bytes.ok_or_else(|| self.bad(i, "uuid"))
-    }
-    pub fn name(self, i: usize) -> Result<Name> {
-        self.parsed(i, "name", |s| Name::new(s).ok())
-    }
-    pub fn job_name(self, i: usize) -> Result<JobName> {
-        Ok(JobName {
-            namespace: self.name(i)?,
-            name: self.name(i + 1)?,
-        })
-    }
-    pub fn shard_state(self, i: usize) -> Result<ShardState> {
-        self.parsed(i, "shard state", ShardState::parse)
-    }
-
-    pub fn node(self) -> Result<Node> {
-        Ok(Node {
-            id: NodeId(self.u64(0)?),
-            address: self.text(1)?,
-            expires_at: self.at(2)?,
-        })
-    }
-
-    pub fn duty(self) -> Result<DutyRow> {
-        let duty = Duty {
-            key: self.parsed(0, "duty key", DutyKey::parse)?,
-            term: Term(self.u64(1)?),
-            node: self.opt_u64(2)?.map(NodeId),
-        };
-        Ok(DutyRow {
-            duty,
-            ver: self.u32(3)?,
-        })
-    }
-
-    pub fn job(self) -> Result<JobRow> {
-        let job = Job {
-            uid: JobUid(self.uuid(0)?),
-            name: self.job_name(1)?,
-            revision: Revision(self.u32(3)?),
-            ver: self.u32(4)?,
-            document: self.text(5)?,
-            paused: self.flag(6)?,
-            high_water: self.at(7)?,
-            next_due: self.opt_at(8)?,
-            chain: self.maybe(14, |r, i| {
-                r.parsed(i, "chain", |text| serde_json::from_str(text).ok())
-            })?,
-            active_runs: self.u32(9)?,
-            waiting_runs: self.u32(13)?,
-            created_at: self.at(10)?,
-        };
-        Ok(JobRow {
-            job,
-            deleted: self.opt_at(11)?.is_some(),
-        })
-    }
-
-    /// A revision's job, number and document.
-    pub fn revision(self) -> Result<(JobUid, Revision, String)> {
-        Ok((JobUid(self.uuid(0)?), Revision(self.u32(1)?), self.text(2)?))
-    }
-
-    /// A decision whose first column is `i`.
-    pub fn decision(self, i: usize) -> Result<Decision> {
-        Ok(Decision {
-            from: self.at(i)?,
-            to: self.at(i + 1)?,
-            count: self.u64(i + 2)?,
-            reason: self.text(i + 3)?,
-            reference: self.text(i + 4)?,
-            filled: self.u64(i + 5)?,
-            filled_by: self.opt_u64(i + 6)?.map(RunId),
-        })
-    }
-
-    pub fn run(self) -> Result<Run> {
-        let period = match (self.opt_at(6)?, self.opt_at(7)?) {
-            (Some(start), Some(end)) => Some(Period { start, end }),
-            _ => None,
-        };
-        let stop = match (
-            self.maybe(23, |r, i| r.parsed(i, "stop cause", StopCause::parse))?,
-            self.opt_at(24)?,
-        ) {
-            (Some(cause), Some(at)) => Some((cause, at)),
-            _ => None,
-        };
-        let waits = match self.maybe(32, |r, i| r.parsed(i, "wait", WaitsFor::parse))? {
-            Some(what) => Some(Waits {
-                what,
-                most: self.u32(33)?,
-            }),
-            None => None,
-        };
-        let nominal = |text: &str| serde_json::from_str(text).ok();
-        let rank = self.i32(10)?;
-        Ok(Run {
-            id: RunId(self.u64(0)?),
-            job: JobUid(self.uuid(1)?),
-            job_name: self.job_name(2)?,
-            occasion: self.parsed(4, "occasion", Occasion::parse)?,
-            revision: Revision(self.u32(5)?),
-            period,
-            nominal: self.maybe(31, |r, i| r.parsed(i, "nominal time", nominal))?,
-            terms: RunTerms {
-                pool: self.name(8)?,
-                handler: self.text(9)?,
-                priority: rank.saturating_neg(),
-                parallelism: self.u32(11)?,
-                parameters: self.text(12)?,
-                counts_must_match: self.flag(13)?,
-                deadline: self.opt_at(14)?,
-                start_by: self.opt_at(37)?,
-            },
-            backfill: self.opt_u64(38)?.map(BackfillId),
-            waits,
-            ready_at: self.opt_at(34)?,
-            dead_by: self.opt_at(35)?,
-            state: self.parsed(15, "run state", RunState::parse)?,
-            round: self.u32(16)?,
-            ver: self.u32(17)?,
-            counters: Counters {
-                total: self.u32(18)?,
-                open: self.u32(19)?,
-                succeeded: self.u32(20)?,
-                failed: self.u32(21)?,
-                cancelled: self.u32(22)?,
-            },
-            stop,
-            stop_detail: self.text(36)?,
-            reason: self.text(25)?,
-            digest: self.text(26)?,
-            created_at: self.at(27)?,
-            started_at: self.opt_at(28)?,
-            ended_at: self.opt_at(29)?,
-        })
-    }
-
-    pub fn backfill(self) -> Result<Backfill> {
-        Ok(Backfill {
-            id: BackfillId(self.u64(0)?),
-            job: JobUid(self.uuid(1)?),
-            key: self.text(2)?,
-            actor: self.text(3)?,
-            wanted: Wanted {
-                from: self.at(4)?,
-                to: self.at(5)?,
-                mode: self.parsed(6, "mode", Mode::parse)?,
-                order: self.parsed(7, "order", Order::parse)?,
-                parallelism: self.u32(8)?,
-                rate: self.maybe(9, Self::u32)?,
-                reason: self.text(10)?,
-            },
-            ver: self.u32(11)?,
-            state: self.parsed(12, "backfill state", backfill::State::parse)?,
-            place: Place {
-                settled: self.at(13)?,
-                cursor: self.at(14)?,
-                top: self.at(15)?,
-            },
-            next_at: self.opt_at(16)?,
-            counts: Counts {
-                created: self.u64(17)?,
-                filled: self.u64(18)?,
-                reopened: self.u64(19)?,
-                reruns: self.u64(20)?,
-                left: self.u64(21)?,
-            },
-            runs: Outcomes {
-                open: self.u32(22)?,
-                succeeded: self.u64(23)?,
-                failed: self.u64(24)?,
-                cancelled: self.u64(25)?,
-            },
-            created_at: self.at(26)?,
-            ended_at: self.opt_at(27)?,
-            cause: self.text(28)?,
-        })
-    }
-
-    /// An instant with what a backfill sees of it.
-    pub fn instant(self) -> Result<Facts> {
-        let at = self.at(0)?;
-        let last = |first: usize, rerun: u32| -> Result<LastRun> {
-            Ok(LastRun {
-                id: RunId(self.u64(first)?),
-                rerun,
-                state: self.parsed(first + 1, "run state", RunState::parse)?,
-                round: self.u32(first + 2)?,
-            })
-        };
-        let run = match (self.opt_u64(1)?, self.opt_u64(4)?) {
-            (_, Some(_)) => Some(last(4, self.u32(7)?)?),
-            (Some(_), None) => Some(last(1, 0)?),
-            (None, None) => None,
-        };
-        let holds = self.opt_at(8)?.is_some_and(|from| from <= at);
-        let record = match (self.flag(10)?, holds) {
-            (true, _) => Some(Record::Removed),
-            (false, true) if self.text(9)? == "coalesced" => Some(Record::Covered),
-            (false, true) => Some(Record::Skipped),
-            (false, false) => None,
-        };
-        Ok(Facts { at, run, record })
-    }
-
-    pub fn shard(self) -> Result<ShardRow> {
-        let failure = match self.maybe(21, Self::text)? {
-            Some(code) => Some(Failure {
-                code,
-                message: self.text(22)?,
-            }),
-            None => None,
-        };
-        let shard = Shard {
-            key: ShardKey::new(RunId(self.u64(0)?), self.i32(1)?),
-            descriptor: self.parsed(3, "descriptor", |s| serde_json::from_str(s).ok())?,
-            state: self.shard_state(4)?,
-            ver: self.u32(5)?,
-            token: Token(self.u64(6)?),
-            attempt: self.u32(7)?,
-            used: self.u32(8)?,
-            takeovers: self.u32(9)?,
-            ready_at: self.at(10)?,
-            session: self.opt_u64(11)?.map(SessionId),
-            grant_seq: self.u64(12)?,
-            timeout_at: self.opt_at(13)?,
-            attempt_until: self.opt_at(26)?,
-            stall: self.maybe(27, Self::micros)?,
-            digest: self.text(14)?,
-            checkpoint: Checkpoint {
-                seq: self.u64(15)?,
-                position: self.text(16)?,
-            },
-            progress: Progress {
-                done: self.u64(17)?,
-                expected: self.opt_u64(18)?,
-                rate_milli: self.u64(19)?,
-                waiting_on: self.text(20)?,
-            },
-            failure,
-            started_at: self.opt_at(23)?,
-            ended_at: self.opt_at(24)?,
-            discarded_at: self.opt_at(28)?,
-        };
-        let last_end = self.maybe(25, |r, i| r.parsed(i, "attempt end", AttemptEnd::parse))?;
-        Ok(ShardRow { shard, last_end })
-    }
-
-    pub fn session(self) -> Result<Session> {
-        let ended = match (self.opt_at(13)?, self.maybe(14, Self::text)?) {
-            (Some(at), Some(cause)) => Some((at, cause)),
-            _ => None,
-        };
-        Ok(Session {
-            id: SessionId(self.u64(0)?),
-            ver: self.u32(1)?,
-            worker: WorkerIdentity {
-                name: self.name(2)?,
-                uid: self.text(3)?,
-                boot_id: self.text(4)?,
-                incarnation: self.text(5)?,
-            },
-            appearance: self.appearance(15)?,
-            pool: self.name(6)?,
-            slots: self.u32(7)?,
-            handlers: self.parsed(8, "list of handlers", |s| serde_json::from_str(s).ok())?,
-            draining: self.flag(9)?,
-            grant_seq: self.u64(10)?,
-            registered_at: self.at(11)?,
-            expires_at: self.at(12)?,
-            ended,
-        })
-    }
-
-    /// The appearance in two columns from `i` on.
-    pub fn appearance(self, i: usize) -> Result<Appearance> {
-        Ok(Appearance {
-            start: self.u64(i)?,
-            registration: self.u64(i + 1)?,
-        })
-    }
-
-    pub fn event(self) -> Result<Event> {
-        let kind = self.text(1)?;
-        let entity = self.parsed(2, "entity", |id| Entity::parse(&kind, id))?;
-        let duty = match (self.maybe(8, Self::text)?, self.opt_u64(9)?) {
-            (Some(key), Some(term)) => Some((key, Term(term))),
-            _ => None,
-        };
-        Ok(Event {
-            seq: self.u64(0)?,
-            entity,
-            ver: self.u32(4)?,
-            at: self.at(5)?,
-            op: OpId(self.uuid(6)?),
-            actor: self.text(7)?,
-            duty,
-            kind: self.parsed(10, "kind", Kind::parse)?,
-            from: self.text(11)?,
-            to: self.text(12)?,
-            attempt: self.maybe(13, Self::u32)?,
-            token: self.opt_u64(14)?.map(Token),
-            cause: self.text(15)?,
-            data: self.text(16)?,
-        })
     }
 }

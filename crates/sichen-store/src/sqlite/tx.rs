@@ -15,7 +15,7 @@ use sichen_core::name::JobName;
 use sichen_core::port::{Error, Fence, Op};
 use sichen_core::timekeeping::Told;
 
-use super::row::{DutyRow, JobRow, Row, ShardRow, at, blob, int};
+use super::row::{self, DutyRow, JobRow, Row, ShardRow, at, blob, int};
 use super::sql;
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
@@ -64,7 +64,7 @@ impl<'c> Read<'c> {
         let mut statement = self.conn.prepare_cached(statement).map_err(fault)?;
         let mut rows = statement.query(params).map_err(fault)?;
         match rows.next().map_err(fault)? {
-            Some(row) => f(Row(row)).map(Some),
+            Some(row) => f(row::row(row)).map(Some),
             None => Ok(None),
         }
     }
@@ -84,7 +84,7 @@ impl<'c> Read<'c> {
         let mut rows = statement.query(params).map_err(fault)?;
         let mut all = Vec::new();
         while let Some(row) = rows.next().map_err(fault)? {
-            all.push(f(Row(row))?);
+            all.push(f(row::row(row))?);
         }
         Ok(all)
     }
