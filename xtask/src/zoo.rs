@@ -1,7 +1,7 @@
-//! The bug zoo: each known-bad variant must be caught by simulation within its budget of seeds, and
-//! those of the schedule's rules by the cases of the differential test.
+//! The bug zoo: each known-bad variant must be caught by simulation within its budget of seeds.
 //!
 //! # Not here
+//! Those of the schedule's rules: the differential test of `sichen-core` plants and finds them.
 //! The variants: each stands where the rule stands that it leaves out (`sichen_core::zoo`,
 //! `sichen_sdk::session::zoo`).
 
@@ -87,12 +87,6 @@ const ZOO: &[Variant] = &[
     variant("grant-taken-again", "a lease is started once", 40),
 ];
 
-/// Variants of the schedule's rules, and what each leaves out.
-const SCHEDULE: &[(&str, &str)] = &[
-    ("gap-loses-times", "a fixed time survives a gap"),
-    ("fold-counts-twice", "a fixed time counts in the first pass"),
-];
-
 /// Which variants to run.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -108,39 +102,11 @@ pub struct Options {
 /// not caught.
 pub fn run(options: &Options) -> Result<()> {
     let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
-    let mut escaped = schedule(&wanted)?;
-    if ZOO.iter().any(|v| wanted(v.name)) {
-        escaped.extend(simulation(&wanted)?);
-    }
+    let escaped = simulation(&wanted)?;
     if !escaped.is_empty() {
         bail!("not caught within their budgets: {}", escaped.join(", "));
     }
     Ok(())
-}
-
-/// The variants that the differential test does not find.
-fn schedule(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<&'static str>> {
-    let mut escaped = Vec::new();
-    for (name, leaves_out) in SCHEDULE.iter().filter(|(name, _)| wanted(name)) {
-        let mut command = Command::new("cargo");
-        command
-            .current_dir(workspace::root())
-            .env("SICHEN_ZOO", name);
-        command.args(["test", "--locked", "-p", "sichen-core", "--features", "zoo"]);
-        command.args(["--test", "it", "--", "--exact", "--ignored", "--nocapture"]);
-        command.arg("schedule_differential::a_planted_bug_is_found");
-        let output = command.output().context("starting cargo")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() && text.contains("1 passed") {
-            let how = text.lines().find(|line| line.starts_with("after "));
-            println!("caught  {name:24} {leaves_out}: {}", how.unwrap_or(""));
-        } else {
-            println!("ESCAPED {name:24} {leaves_out}");
-            println!("{text}{}", String::from_utf8_lossy(&output.stderr));
-            escaped.push(*name);
-        }
-    }
-    Ok(escaped)
 }
 
 /// The variants that simulation does not find.

@@ -12,6 +12,8 @@ pub mod calendar;
 pub mod cron;
 pub mod cronjob;
 mod days;
+#[cfg(test)]
+mod differential;
 mod displaced;
 mod due;
 pub mod follow;

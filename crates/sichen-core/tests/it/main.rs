@@ -1,11 +1,9 @@
 //! Claims about the rules, from the outside.
 
 mod schedule_calendar;
-mod schedule_calendar_differential;
 mod schedule_catch_up;
 mod schedule_cron_cases;
 mod schedule_cronjob_cases;
-mod schedule_differential;
 mod schedule_due;
 mod schedule_explain;
 mod schedule_overlap;

@@ -1,8 +1,8 @@
 //! Every case of `testdata/cases/cron_cases.json`, and the cron and zone vectors of
 //! `bug_reports.json`, go through one `check`.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sichen_core::schedule::cron::{Cron, Dialect, Fold, Gap, Kind};
 use sichen_core::schedule::{CatchUp, DueInput, Schedule, due};
@@ -155,11 +155,15 @@ fn every_cron_case_holds() {
         }
         let policy = cron.as_ref().ok().map(|cron| (cron.gap(), cron.fold()));
         check(id, cron, text(case, "tz"), instant(&case["from"]), &expect);
-        if let (Some((gap, fold)), Expect::Next(wanted)) = (policy, &expect) {
-            let (zone, from) = (text(case, "tz"), instant(&case["from"]));
-            let schedule = Schedule::cron(expr, dialect, zone, None, from);
-            let schedule = schedule.unwrap_or_else(|error| panic!("{id}: {error}"));
-            decide(id, schedule.with_policy(gap, fold), from, wanted);
+        let (zone, from) = (text(case, "tz"), instant(&case["from"]));
+        let schedule = Schedule::cron(expr, dialect, zone, None, from);
+        match (policy, &expect) {
+            (Some((gap, fold)), Expect::Next(wanted)) => {
+                let schedule = schedule.unwrap_or_else(|error| panic!("{id}: {error}"));
+                decide(id, schedule.with_policy(gap, fold), from, wanted);
+            }
+            // What never fires, or can't be read, is no schedule: nothing of it can ever be due.
+            _ => assert!(schedule.is_err(), "{id}: became a schedule"),
         }
         // What a plain crontab accepts, the default rules read alike.
         if dialect == Dialect::CrontabPlain && !matches!(expect, Expect::Refused) {
@@ -215,6 +219,20 @@ fn every_vector_of_the_bug_reports_holds() {
                 other => panic!("{id}: unknown function {other}"),
             };
             check(id, cron, text(vector, "tz"), from, &expect);
+            let zone = text(vector, "tz");
+            let built = Schedule::cron(&expr, Dialect::of(&expr), zone, None, from);
+            let built = built.unwrap_or_else(|error| panic!("{id}: {error}"));
+            let built = built.with_policy(gap, Fold::First);
+            match expect {
+                Expect::Next(wanted) => decide(id, built, from, &wanted),
+                // Each of them alone, from the second before it.
+                Expect::Prev(wanted) => {
+                    for at in wanted {
+                        decide(id, built.clone(), at - SignedDuration::from_secs(1), &[at]);
+                    }
+                }
+                Expect::Never | Expect::Refused => unreachable!("vectors have instants"),
+            }
             vectors += 1;
         }
     }
@@ -291,7 +309,7 @@ fn an_interval_follows_elapsed_time_through_odd_days() {
                 .to_zoned_datetime(zone.clone())
                 .expect("the day has a start")
                 .timestamp();
-            start - jiff::SignedDuration::from_secs(1)
+            start - SignedDuration::from_secs(1)
         };
         cron.count(local(from), local(to), &zone)
     };

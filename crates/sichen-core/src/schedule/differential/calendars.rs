@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::document::{CalendarDocument, Calendars, Document};
+use crate::ids::JobUid;
+use crate::schedule::Schedule;
+use crate::schedule::cron::Dialect;
 use jiff::ToSpan;
 use jiff::civil::Date;
 use serde_json::{Value, json};
 use sichen_audit as slow;
-use sichen_core::document::{CalendarDocument, Calendars, Document};
-use sichen_core::ids::JobUid;
-use sichen_core::schedule::Schedule;
-use sichen_core::schedule::cron::Dialect;
 
-use crate::schedule_differential::{Random, expression, instant, seed};
+use super::{Random, expression, instant, seed};
 
 /// Comparisons that must have been possible.
 const CASES: usize = 2_000;
