@@ -208,6 +208,20 @@ pub struct RunTerms {
     pub start_by: Option<Timestamp>,
 }
 
+impl RunTerms {
+    /// The priority as a rank: ranks rise in the order of dispatch.
+    #[must_use]
+    pub fn rank(&self) -> i32 {
+        self.priority.saturating_neg()
+    }
+
+    /// The priority of a rank.
+    #[must_use]
+    pub fn priority_of(rank: i32) -> i32 {
+        rank.saturating_neg()
+    }
+}
+
 /// What a run waits for before anything of it may be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
@@ -392,6 +406,36 @@ pub struct Shard {
     pub ended_at: Option<Timestamp>,
     /// When it was struck off the dead letters, if it was; only while `failed`.
     pub discarded_at: Option<Timestamp>,
+}
+
+impl Shard {
+    /// A shard as it is first written: waiting, under no token yet.
+    #[must_use]
+    pub fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> Self {
+        Self {
+            key,
+            descriptor,
+            state: ShardState::Scheduled,
+            ver: 1,
+            token: Token(0),
+            attempt: 0,
+            used: 0,
+            takeovers: 0,
+            ready_at,
+            session: None,
+            grant_seq: 0,
+            timeout_at: None,
+            attempt_until: None,
+            stall: None,
+            digest: String::new(),
+            checkpoint: Checkpoint::default(),
+            progress: Progress::default(),
+            failure: None,
+            started_at: None,
+            ended_at: None,
+            discarded_at: None,
+        }
+    }
 }
 
 /// Who a worker is.

@@ -71,7 +71,7 @@ pub struct Waiting {
 
 impl Pool {
     fn add(&mut self, waiting: Waiting) {
-        let rank = waiting.run.terms.priority.saturating_neg();
+        let rank = waiting.run.terms.rank();
         self.full |= self.shards + waiting.shards.len() > MAX_WAITING
             || self.waiting.len() >= MAX_WAITING_RUNS;
         if self.full {

@@ -253,7 +253,7 @@ impl<C: Cells> Row<C> {
             terms: RunTerms {
                 pool: self.name(8)?,
                 handler: self.text(9)?,
-                priority: rank.saturating_neg(),
+                priority: RunTerms::priority_of(rank),
                 parallelism: self.u32(11)?,
                 parameters: self.text(12)?,
                 counts_must_match: self.flag(13)?,

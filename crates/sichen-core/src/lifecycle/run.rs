@@ -7,10 +7,15 @@
 //! # Not here
 //! Counting (the store does, in the transaction that ends an attempt).
 
+mod birth;
+pub mod told;
+
 use jiff::Timestamp;
 
 use super::{RunState, StopCause};
-use crate::model::Run;
+use crate::model::{Progress, Run};
+
+pub use birth::Birth;
 
 /// What the outcome depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +49,49 @@ pub fn settle(c: &Counters, stop: Option<StopCause>, counts_match: bool) -> Opti
         _ if c.succeeded == 0 => RunState::Failed,
         _ if crate::zoo::is("partial-is-success") => RunState::Succeeded,
         _ => RunState::Partial,
+    })
+}
+
+/// How a run of which nothing is open ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Its final state.
+    pub outcome: RunState,
+    /// Why, if the state alone does not say it.
+    pub reason: String,
+    /// Whether the counts that had to match do; `true` if none had to.
+    pub counts_match: bool,
+}
+
+/// Whether [`settled`] looks at the sums of the shards' progress: they cost a walk over the shards.
+#[must_use]
+pub fn needs_sums(run: &Run) -> bool {
+    run.terms.counts_must_match
+}
+
+/// Decides how `run` ends, whose shards' progress adds up to `sums`; `None` while it is open, or if
+/// it has ended before.
+#[must_use]
+pub fn settled(run: &Run, sums: &Progress) -> Option<Settled> {
+    if run.state.is_closed() {
+        return None;
+    }
+    let expected = sums.expected.unwrap_or(0);
+    let counts_match = !needs_sums(run) || sums.done == expected;
+    let stop = run.stop.map(|(cause, _)| cause);
+    let outcome = settle(&run.counters, stop, counts_match)?;
+    let reason = match (outcome, stop) {
+        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
+        (RunState::Failed, Some(cause)) => cause.word().to_owned(),
+        (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
+            format!("done {} of {expected} expected", sums.done)
+        }
+        _ => String::new(),
+    };
+    Some(Settled {
+        outcome,
+        reason,
+        counts_match,
     })
 }
 

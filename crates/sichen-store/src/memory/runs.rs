@@ -2,18 +2,15 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo, Token};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settle, stopped_by, turn,
+    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settled, stopped_by, told, turn,
 };
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
-use sichen_core::model::{
-    Checkpoint, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, parked, partition_of,
-};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen};
+use sichen_core::model::{DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of};
 use sichen_core::port::{
-    Counted, CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
-    RunFilter,
+    CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict, RunFilter,
 };
 use sichen_core::zoo;
 
@@ -28,52 +25,29 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         .get(&key)
         .filter(|_| !zoo::is("occasion-not-unique"))
     {
-        let same = tx
-            .state
-            .runs
-            .get(id)
-            .is_some_and(|run| run.digest == new.digest);
-        return if same {
-            CreateVerdict::Exists(*id)
-        } else {
-            CreateVerdict::OtherRequest(*id)
-        };
+        let digest = tx.state.runs.get(id).map(|run| run.digest.as_str());
+        return new.taken(*id, digest.unwrap_or_default());
     }
-    let Some(job) = tx.state.jobs.get(&new.job).filter(|row| !row.deleted) else {
+    let job = tx.state.jobs.get(&new.job).filter(|row| !row.deleted);
+    let Some(job) = job.filter(|row| new.holds(&row.job)) else {
         return CreateVerdict::Conflict;
     };
-    let counted = new.counted.is_none_or(|seen| seen == Counted::of(&job.job));
-    if job.job.revision != new.revision || !counted {
-        return CreateVerdict::Conflict;
-    }
     let job_name = job.job.name.clone();
-    let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
-    let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
-    let holder = new.born_leased.filter(|session| {
-        count == 1
-            && new.waits.is_none()
-            && new.ready_at <= tx.now
-            && fences
-                .iter()
-                .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))
+    let holder = new.heir(tx.now).filter(|session| {
+        fences
+            .iter()
+            .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))
             && leases::can_hold(tx.state, tx.now, *session, &new.terms.pool).is_ok()
     });
-    let state = match (count, holder) {
-        (0, _) => RunState::Succeeded,
-        (_, Some(_)) => RunState::Running,
-        (_, None) => RunState::Scheduled,
-    };
-    // What has no input is over at once and waits for nobody.
-    let waits = new.waits.filter(|_| !state.is_closed());
-    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let birth = new.birth(holder.is_some(), tx.now);
+    let data = told::created(&new, &birth);
+    let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {
         open(tx.state, new.job)
     } else {
         Vec::new()
     };
     let id = RunId(tx.state.next_id());
-    let total = if plan { 0 } else { count };
-    let deadline = new.deadline(state == RunState::Running, tx.now);
     let run = Run {
         id,
         job: new.job,
@@ -83,7 +57,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         period: new.period,
         nominal: new.nominal,
         terms: RunTerms {
-            deadline,
+            deadline: birth.deadline,
             ..new.terms
         },
         backfill: new.backfill,
@@ -94,8 +68,8 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         round: 1,
         ver: 1,
         counters: Counters {
-            total,
-            open: count,
+            total: birth.total,
+            open: birth.open,
             ..Counters::default()
         },
         stop: None,
@@ -103,14 +77,9 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         reason: String::new(),
         digest: new.digest,
         created_at: tx.now,
-        started_at: (state == RunState::Running).then_some(tx.now),
-        ended_at: state.is_closed().then_some(tx.now),
+        started_at: birth.started_at,
+        ended_at: birth.ended_at,
     };
-    let data = serde_json::json!({
-        "job": new.job.to_string(), "occasion": key.1, "revision": new.revision.0,
-        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
-        "backfill": new.backfill.map(|id| id.0),
-    });
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
@@ -127,13 +96,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     if waits.is_some() {
         count_waiting(tx.state, new.job, 1);
     }
-    let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    let ready_at = if waits.is_some() {
-        parked()
-    } else {
-        new.ready_at
-    };
-    insert_shards(tx, id, first, new.shards, ready_at);
+    insert_shards(tx, id, birth.first, new.shards, birth.ready_at);
     for old in replaced {
         stop(tx, old, StopCause::Cancel, &detail);
     }
@@ -142,7 +105,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         release(tx, new.job, None);
     }
     let granted = holder.map(|session| {
-        let key = ShardKey::new(id, first);
+        let key = ShardKey::new(id, birth.first);
         let grant_seq = leases::hand_over(tx, key, session, new.timeouts, true);
         let shard = tx.state.shards[&key].shard.clone();
         Granted { shard, grant_seq }
@@ -160,29 +123,7 @@ pub(super) fn insert_shards(
 ) {
     for (no, descriptor) in (first..).zip(descriptors) {
         let key = ShardKey::new(run, no);
-        let shard = Shard {
-            key,
-            descriptor,
-            state: ShardState::Scheduled,
-            ver: 1,
-            token: Token(0),
-            attempt: 0,
-            used: 0,
-            takeovers: 0,
-            ready_at,
-            session: None,
-            grant_seq: 0,
-            timeout_at: None,
-            attempt_until: None,
-            stall: None,
-            digest: String::new(),
-            checkpoint: Checkpoint::default(),
-            progress: Progress::default(),
-            failure: None,
-            started_at: None,
-            ended_at: None,
-            discarded_at: None,
-        };
+        let shard = Shard::waiting(key, descriptor, ready_at);
         tx.state.shards.insert(
             key,
             ShardRow {
@@ -257,9 +198,7 @@ fn start(tx: &mut Tx<'_>, id: RunId, ready_at: Timestamp, closed: Option<Closed>
     run.ver += 1;
     let (ver, state, job) = (run.ver, run.state.word(), run.job);
     count_waiting(tx.state, job, -1);
-    let data = serde_json::json!({
-        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
-    });
+    let data = told::released(ready_at, closed.map(|(run, _)| run));
     let happened = Happened {
         cause,
         data,
@@ -298,33 +237,18 @@ pub(super) fn progress(state: &State, run: RunId) -> Progress {
 /// Settles the run if nothing of it is open.
 pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState> {
     let run = tx.state.runs.get(&id)?;
-    if run.state.is_closed() {
-        return None;
-    }
-    let sum = progress(tx.state, id);
-    let counts_match = !run.terms.counts_must_match || sum.done == sum.expected.unwrap_or(0);
-    let stop = run.stop.map(|(cause, _)| cause);
-    let outcome = settle(&run.counters, stop, counts_match)?;
-    let reason = match (outcome, stop) {
-        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
-        (RunState::Failed, Some(cause)) => cause.word().to_owned(),
-        (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
-            format!(
-                "done {} of {} expected",
-                sum.done,
-                sum.expected.unwrap_or(0)
-            )
-        }
-        _ => String::new(),
-    };
+    let sums = progress(tx.state, id);
+    let settled = settled(run, &sums)?;
+    let data = told::settled(run, &settled);
+    let outcome = settled.outcome;
     let now = tx.now;
     let run = tx.state.runs.get_mut(&id)?;
     let from = run.state;
     run.state = outcome;
-    run.reason.clone_from(&reason);
+    run.reason.clone_from(&settled.reason);
     run.ended_at = Some(now);
     run.ver += 1;
-    let (ver, job, c) = (run.ver, run.job, run.counters);
+    let (ver, job) = (run.ver, run.job);
     let (waited, dead_by) = (run.waits.take().is_some(), run.dead_by);
     let of_backfill = run.backfill.is_some();
     if let Some(lane) = run.backfill {
@@ -335,13 +259,8 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     if waited {
         count_waiting(tx.state, job, -1);
     }
-    let data = serde_json::json!({
-        "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
-        "counts_match": counts_match,
-    });
-    let cause = reason.as_str();
     let happened = Happened {
-        cause,
+        cause: &settled.reason,
         data,
         ..Happened::new(Kind::RunSettled, from.word(), outcome.word())
     };
@@ -405,7 +324,7 @@ pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) -
         run.stop_detail = detail.to_owned();
         run.ver += 1;
         let (ver, state) = (run.ver, run.state.word());
-        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
+        let data = told::stop_requested(cause, detail);
         let happened = Happened {
             cause: cause.word(),
             data,
@@ -496,9 +415,7 @@ pub(super) fn reopen(
     let before = run.backfill;
     run.backfill = lane.or(before);
     let (ver, round) = (run.ver, run.round);
-    let data = serde_json::json!({
-        "round": round, "shards": keys.len(), "backfill": run.backfill.map(|id| id.0),
-    });
+    let data = told::reopened(round, keys.len(), run.backfill);
     let run = run.clone();
     backfills::opened(tx.state, &run);
     if let Some(lane) = before.filter(|_| before == run.backfill) {

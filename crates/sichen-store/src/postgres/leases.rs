@@ -38,7 +38,7 @@ pub(super) async fn list_ready(
         None => None,
     };
     // Ranks are negated priorities: smaller than any comes first.
-    let place = after.map_or((i32::MIN, 0), |run| (runs::rank(&run.terms), int(run.id.0)));
+    let place = after.map_or((i32::MIN, 0), |run| (run.terms.rank(), int(run.id.0)));
     let params = (pool.as_str(), place.0, place.1, now.clone(), runs);
     let open: Vec<Run> = read
         .all(sql::LIST_READY_RUNS, params, |row| row.run())
@@ -48,7 +48,7 @@ pub(super) async fn list_ready(
     }
     let (ids, ranks): (Vec<i64>, Vec<i64>) = open
         .iter()
-        .map(|run| (int(run.id.0), i64::from(runs::rank(&run.terms))))
+        .map(|run| (int(run.id.0), i64::from(run.terms.rank())))
         .unzip();
     // Of a run that has not started nothing can be running.
     let started = open.iter().filter(|run| run.state != RunState::Scheduled);

@@ -3,16 +3,16 @@
 use futures_util::future::try_join;
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo, Token};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
-use sichen_core::model::{
-    Checkpoint, DutyKey, Progress, Run, RunTerms, Shard, parked, partition_of,
+use sichen_core::lifecycle::run::{
+    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, told, turn,
 };
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen};
+use sichen_core::model::{DutyKey, Run, RunTerms, Shard, partition_of};
 use sichen_core::port::{
-    Counted, CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page,
-    RequestVerdict, RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
+    RunFilter,
 };
 
 use super::batch::{Batched, ROWS};
@@ -39,24 +39,14 @@ pub(super) async fn create_all(
 async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion).await? {
-        let same = digest == new.digest;
-        return Ok(if same {
-            CreateVerdict::Exists(id)
-        } else {
-            CreateVerdict::OtherRequest(id)
-        });
+        return Ok(new.taken(id, &digest));
     }
     let job = match tx.job(new.job).await? {
-        Some(row) if !row.deleted && row.job.revision == new.revision => row.job,
+        Some(row) if !row.deleted && new.holds(&row.job) => row.job,
         _ => return Ok(CreateVerdict::Conflict),
     };
-    if new.counted.is_some_and(|seen| seen != Counted::of(&job)) {
-        return Ok(CreateVerdict::Conflict);
-    }
-    let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
-    let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
-    let holder = match new.born_leased {
-        Some(session) if count == 1 && new.waits.is_none() && new.ready_at <= tx.now => {
+    let holder = match new.heir(tx.now) {
+        Some(session) => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence).await?,
@@ -68,16 +58,10 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                     .is_ok();
             can.then_some(session)
         }
-        _ => None,
+        None => None,
     };
-    let state = match (count, holder) {
-        (0, _) => RunState::Succeeded,
-        (_, Some(_)) => RunState::Running,
-        (_, None) => RunState::Scheduled,
-    };
-    // What has no input is over at once and waits for nobody.
-    let waits = new.waits.filter(|_| !state.is_closed());
-    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let birth = new.birth(holder.is_some(), tx.now);
+    let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {
         open(tx, new.job).await?
     } else {
@@ -85,7 +69,6 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     };
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id().await?);
-    let total = if plan { 0 } else { count };
     let terms = &new.terms;
     let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
     let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
@@ -103,18 +86,18 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 opt_at(new.period.map(|p| p.end)),
                 terms.pool.as_str(),
                 terms.handler,
-                rank(terms),
+                terms.rank(),
                 terms.parallelism,
                 terms.parameters,
                 terms.counts_must_match,
-                opt_at(new.deadline(state == RunState::Running, tx.now)),
+                opt_at(birth.deadline),
                 state.word(),
-                total,
-                count,
+                birth.total,
+                birth.open,
                 new.digest,
                 at(tx.now),
-                (state == RunState::Running).then(|| at(tx.now)),
-                state.is_closed().then(|| at(tx.now)),
+                opt_at(birth.started_at),
+                opt_at(birth.ended_at),
                 partition_of(new.job),
                 nominal,
                 waits.map(|waits| waits.what.word()),
@@ -128,11 +111,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         )
     });
     tx.run_written(new.job, &occasion, id, &new.digest);
-    let data = serde_json::json!({
-        "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
-        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
-        "backfill": new.backfill.map(|id| id.0),
-    });
+    let data = told::created(&new, &birth);
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
@@ -143,14 +122,8 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         None if state.is_closed() => {}
         None => tx.count_active(new.job, 1, i32::from(waits.is_some())),
     }
-    let first = if plan { ShardNo::PLAN.0 } else { 0 };
     if holder.is_none() {
-        let ready_at = if waits.is_some() {
-            parked()
-        } else {
-            new.ready_at
-        };
-        insert_shards(tx, id, terms, first, &new.shards, ready_at).await?;
+        insert_shards(tx, id, terms, birth.first, &new.shards, birth.ready_at).await?;
     }
     let detail = format!("replaced by {occasion}");
     for old in replaced {
@@ -167,14 +140,9 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         return Ok(CreateVerdict::Created(id, None));
     };
     let born = Some(&new.terms);
-    let row = waiting(ShardKey::new(id, first), descriptor, new.ready_at);
+    let row = waiting(ShardKey::new(id, birth.first), descriptor, new.ready_at);
     let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, born).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
-}
-
-/// The priority negated, so that ranks rise in the order of dispatch.
-pub(super) fn rank(terms: &RunTerms) -> i32 {
-    terms.priority.saturating_neg()
 }
 
 /// The open runs of a locked job, oldest first, as many as one run replaces; locked.
@@ -238,15 +206,13 @@ async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Close
         id,
         not_before(ready_at),
         run.terms.pool.as_str(),
-        rank(&run.terms),
+        run.terms.rank(),
     );
     tx.must(sql::RELEASE_SHARDS, shards).await?;
     tx.run_changed(run.id);
     tx.shards_changed(run.id);
     tx.count_active(run.job, 0, -1);
-    let data = serde_json::json!({
-        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
-    });
+    let data = told::released(ready_at, closed.map(|(run, _)| run));
     let state = run.state.word();
     let happened = Happened {
         cause: how_gone(run.dead_by),
@@ -259,29 +225,7 @@ async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Close
 /// A shard as it has just been written.
 fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardRow {
     let ready_at = Timestamp::from_microsecond(not_before(ready_at)).unwrap_or(ready_at);
-    let shard = Shard {
-        key,
-        descriptor,
-        state: ShardState::Scheduled,
-        ver: 1,
-        token: Token(0),
-        attempt: 0,
-        used: 0,
-        takeovers: 0,
-        ready_at,
-        session: None,
-        grant_seq: 0,
-        timeout_at: None,
-        attempt_until: None,
-        stall: None,
-        digest: String::new(),
-        checkpoint: Checkpoint::default(),
-        progress: Progress::default(),
-        failure: None,
-        started_at: None,
-        ended_at: None,
-        discarded_at: None,
-    };
+    let shard = Shard::waiting(key, descriptor, ready_at);
     let last_end = None;
     ShardRow { shard, last_end }
 }
@@ -295,7 +239,7 @@ pub(super) async fn insert_shards(
     descriptors: &[Descriptor],
     ready_at: Timestamp,
 ) -> Result<()> {
-    let (ready_at, rank) = (not_before(ready_at), rank(terms));
+    let (ready_at, rank) = (not_before(ready_at), terms.rank());
     for (n, (no, descriptor)) in (first..).zip(descriptors).enumerate() {
         if n > 0 && n % ROWS == 0 {
             // A large run is not held in memory as a whole.
@@ -335,7 +279,7 @@ pub(super) fn insert_leased(tx: &Tx, shard: &Shard, terms: &RunTerms) -> Result<
         shard.key.no.0,
         text,
         not_before(shard.ready_at),
-        rank(terms),
+        terms.rank(),
         shard.state.word(),
         int(shard.token.0),
         shard.attempt,
@@ -359,42 +303,24 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         return Ok(None);
     }
     // The sums are read only where they decide something: they cost a walk over the shards.
-    let sum = if run.terms.counts_must_match {
+    let sums = if needs_sums(&run) {
         tx.progress(id).await?
     } else {
         Default::default()
     };
-    let counts_match = !run.terms.counts_must_match || sum.done == sum.expected.unwrap_or(0);
-    let stop = run.stop.map(|(cause, _)| cause);
-    let Some(outcome) = settle(&run.counters, stop, counts_match) else {
+    let Some(settled) = settled(&run, &sums) else {
         return Ok(None);
     };
-    let reason = match (outcome, stop) {
-        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
-        (RunState::Failed, Some(cause)) => cause.word().to_owned(),
-        (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
-            format!(
-                "done {} of {} expected",
-                sum.done,
-                sum.expected.unwrap_or(0)
-            )
-        }
-        _ => String::new(),
-    };
-    tx.gathered(|gathered| gathered.settle(int(id.0), outcome.word(), &reason, at(tx.now)));
+    let (outcome, reason) = (settled.outcome, &settled.reason);
+    tx.gathered(|gathered| gathered.settle(int(id.0), outcome.word(), reason, at(tx.now)));
     tx.run_changed(id);
     match run.backfill {
         Some(lane) => backfills::closed(tx, lane, outcome).await?,
         None => tx.count_active(run.job, -1, -i32::from(run.waits.is_some())),
     }
-    let c = run.counters;
-    let data = serde_json::json!({
-        "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
-        "counts_match": counts_match,
-    });
     let happened = Happened {
-        cause: &reason,
-        data,
+        cause: reason,
+        data: told::settled(&run, &settled),
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
@@ -483,7 +409,7 @@ pub(super) async fn stop(
         tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))
             .await?;
         tx.run_changed(id);
-        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
+        let data = told::stop_requested(cause, detail);
         let state = run.state.word();
         let happened = Happened {
             cause: cause.word(),
@@ -545,7 +471,7 @@ impl Head {
 
 /// Cancels the shards of a run that wait for a grant.
 pub(super) async fn stop_waiting(tx: &mut Tx, run: &Run, cause: StopCause) -> Result<()> {
-    let (id, pool, rank) = (run.id, run.terms.pool.as_str(), rank(&run.terms));
+    let (id, pool, rank) = (run.id, run.terms.pool.as_str(), run.terms.rank());
     let waiting = heads(tx, sql::LIST_WAITING_SHARDS, id, (int(id.0), pool, rank)).await?;
     if waiting.is_empty() {
         return Ok(());
@@ -622,9 +548,7 @@ pub(super) async fn reopen(
         Some(lane) => backfills::reopened(tx, lane, run.backfill == Some(lane)).await?,
         None => tx.count_active(run.job, 1, 0),
     }
-    let data = serde_json::json!({
-        "round": run.round + 1, "shards": closed.len(), "backfill": lane.map(|id| id.0),
-    });
+    let data = told::reopened(run.round + 1, closed.len(), lane);
     let to = RunState::Running.word();
     let happened = Happened {
         data,

@@ -2,15 +2,17 @@
 
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, ShardNo};
+use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::run::{STARTING_DEADLINE, Turn, how_gone, settle, stopped_by, turn};
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor, may_reopen};
-use sichen_core::model::{DutyKey, Run, parked, partition_of};
+use sichen_core::lifecycle::run::{
+    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, told, turn,
+};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen};
+use sichen_core::model::{DutyKey, Run, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    Counted, CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page,
-    RequestVerdict, RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
+    RunFilter,
 };
 
 use super::jobs::json_array;
@@ -24,24 +26,14 @@ const CHUNK: usize = 5_000;
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion)? {
-        let same = digest == new.digest;
-        return Ok(if same {
-            CreateVerdict::Exists(id)
-        } else {
-            CreateVerdict::OtherRequest(id)
-        });
+        return Ok(new.taken(id, &digest));
     }
     let job = match tx.job(new.job)? {
-        Some(row) if !row.deleted && row.job.revision == new.revision => row.job,
+        Some(row) if !row.deleted && new.holds(&row.job) => row.job,
         _ => return Ok(CreateVerdict::Conflict),
     };
-    if new.counted.is_some_and(|seen| seen != Counted::of(&job)) {
-        return Ok(CreateVerdict::Conflict);
-    }
-    let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
-    let count = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
-    let holder = match new.born_leased {
-        Some(session) if count == 1 && new.waits.is_none() && new.ready_at <= tx.now => {
+    let holder = match new.heir(tx.now) {
+        Some(session) => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
             let current = match fences.iter().find(|f| f.key == pool) {
                 Some(fence) => tx.is_current(fence)?,
@@ -50,16 +42,10 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             let can = current && leases::can_hold(tx, session, &new.terms.pool)?.is_ok();
             can.then_some(session)
         }
-        _ => None,
+        None => None,
     };
-    let state = match (count, holder) {
-        (0, _) => RunState::Succeeded,
-        (_, Some(_)) => RunState::Running,
-        (_, None) => RunState::Scheduled,
-    };
-    // What has no input is over at once and waits for nobody.
-    let waits = new.waits.filter(|_| !state.is_closed());
-    let replaces = waits.is_some_and(|waits| waits.what == WaitsFor::Replaced);
+    let birth = new.birth(holder.is_some(), tx.now);
+    let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {
         open(tx, new.job)?
     } else {
@@ -67,7 +53,6 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     };
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id());
-    let total = if plan { 0 } else { count };
     let terms = &new.terms;
     let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
     let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
@@ -84,18 +69,18 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             opt_at(new.period.map(|p| p.end)),
             terms.pool.as_str(),
             terms.handler,
-            terms.priority.saturating_neg(),
+            terms.rank(),
             terms.parallelism,
             terms.parameters,
             terms.counts_must_match,
-            opt_at(new.deadline(state == RunState::Running, tx.now)),
+            opt_at(birth.deadline),
             state.word(),
-            total,
-            count,
+            birth.total,
+            birth.open,
             new.digest,
             at(tx.now),
-            (state == RunState::Running).then(|| at(tx.now)),
-            state.is_closed().then(|| at(tx.now)),
+            opt_at(birth.started_at),
+            opt_at(birth.ended_at),
             partition_of(new.job),
             nominal,
             waits.map(|waits| waits.what.word()),
@@ -107,11 +92,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             rerun,
         ],
     )?;
-    let data = serde_json::json!({
-        "job": new.job.to_string(), "occasion": occasion, "revision": new.revision.0,
-        "total": total, "plan": plan, "waits": waits.map(|waits| waits.what.word()),
-        "backfill": new.backfill.map(|id| id.0),
-    });
+    let data = told::created(&new, &birth);
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunCreated, "", state.word())
@@ -122,13 +103,14 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
         None if state.is_closed() => {}
         None => count_active(tx, new.job, 1, i32::from(waits.is_some()))?,
     }
-    let first = if plan { ShardNo::PLAN.0 } else { 0 };
-    let ready_at = if waits.is_some() {
-        parked()
-    } else {
-        new.ready_at
-    };
-    insert_shards(tx, id, &terms.pool, first, &new.shards, ready_at)?;
+    insert_shards(
+        tx,
+        id,
+        &terms.pool,
+        birth.first,
+        &new.shards,
+        birth.ready_at,
+    )?;
     let detail = format!("replaced by {occasion}");
     for old in replaced {
         stop(tx, old, StopCause::Cancel, &detail)?;
@@ -140,7 +122,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
-    let key = ShardKey::new(id, first);
+    let key = ShardKey::new(id, birth.first);
     let Some(row) = tx.shard(key)? else {
         return Err(Error::Corrupt(format!(
             "shard {key} is gone in its own transaction"
@@ -227,9 +209,7 @@ fn start(tx: &mut Tx<'_>, run: &Run, ready_at: Timestamp, closed: Option<Closed>
     tx.must(sql::RELEASE_RUN, (id, not_before(ready_at)))?;
     tx.must(sql::RELEASE_SHARDS, (id, not_before(ready_at)))?;
     count_active(tx, run.job, 0, -1)?;
-    let data = serde_json::json!({
-        "ready_at": ready_at.as_microsecond(), "after": closed.map(|(run, _)| run.0),
-    });
+    let data = told::released(ready_at, closed.map(|(run, _)| run));
     let state = run.state.word();
     let happened = Happened {
         cause: how_gone(run.dead_by),
@@ -248,28 +228,15 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         return Ok(None);
     }
     // The sums are read only where they decide something: they cost a walk over the shards.
-    let sum = if run.terms.counts_must_match {
+    let sums = if needs_sums(&run) {
         tx.progress(id)?
     } else {
         Default::default()
     };
-    let counts_match = !run.terms.counts_must_match || sum.done == sum.expected.unwrap_or(0);
-    let stop = run.stop.map(|(cause, _)| cause);
-    let Some(outcome) = settle(&run.counters, stop, counts_match) else {
+    let Some(settled) = settled(&run, &sums) else {
         return Ok(None);
     };
-    let reason = match (outcome, stop) {
-        (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
-        (RunState::Failed, Some(cause)) => cause.word().to_owned(),
-        (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
-            format!(
-                "done {} of {} expected",
-                sum.done,
-                sum.expected.unwrap_or(0)
-            )
-        }
-        _ => String::new(),
-    };
+    let (outcome, reason) = (settled.outcome, &settled.reason);
     tx.must(
         sql::SETTLE_RUN,
         (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
@@ -278,14 +245,9 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         Some(lane) => backfills::closed(tx, lane, outcome)?,
         None => count_active(tx, run.job, -1, -i32::from(run.waits.is_some()))?,
     }
-    let c = run.counters;
-    let data = serde_json::json!({
-        "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
-        "counts_match": counts_match,
-    });
     let happened = Happened {
-        cause: &reason,
-        data,
+        cause: reason,
+        data: told::settled(&run, &settled),
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
@@ -362,7 +324,7 @@ pub(super) fn stop(
     };
     if run.stop.is_none() {
         tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))?;
-        let data = serde_json::json!({ "stop": cause.word(), "detail": detail });
+        let data = told::stop_requested(cause, detail);
         let state = run.state.word();
         let happened = Happened {
             cause: cause.word(),
@@ -492,9 +454,7 @@ pub(super) fn reopen(
         Some(lane) => backfills::reopened(tx, lane, run.backfill == Some(lane))?,
         None => count_active(tx, run.job, 1, 0)?,
     }
-    let data = serde_json::json!({
-        "round": run.round + 1, "shards": closed.len(), "backfill": lane.map(|id| id.0),
-    });
+    let data = told::reopened(run.round + 1, closed.len(), lane);
     let to = RunState::Running.word();
     let happened = Happened {
         data,
