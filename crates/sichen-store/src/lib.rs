@@ -9,6 +9,7 @@
 //! Rules (`sichen-core`): a store guards and calls them, it never decides a state.
 
 pub mod clock;
+mod happened;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "postgres")]

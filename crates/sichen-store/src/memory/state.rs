@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sichen_core::backfill::Backfill;
-use sichen_core::event::{Entity, Event, Kind};
+use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
-    BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
+    BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term,
 };
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
@@ -14,6 +14,8 @@ use sichen_core::model::{Decision, Duty, DutyKey, Job, Node, Run, Session, Shard
 use sichen_core::name::JobName;
 use sichen_core::port::{Fence, Op};
 use sichen_core::zoo;
+
+pub(super) use crate::happened::Happened;
 
 /// The store's epoch; a memory store is never restored.
 pub(super) const EPOCH: u32 = 0;
@@ -117,32 +119,6 @@ pub(super) struct Tx<'a> {
     pub op: Op,
     /// The duty under which it writes.
     pub duty: Option<(String, Term)>,
-}
-
-/// What an event says beside its entity and version.
-pub(super) struct Happened<'a> {
-    pub kind: Kind,
-    pub from: &'a str,
-    pub to: &'a str,
-    pub attempt: Option<u32>,
-    pub token: Option<Token>,
-    pub cause: &'a str,
-    pub data: serde_json::Value,
-}
-
-impl<'a> Happened<'a> {
-    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
-        let data = serde_json::json!({});
-        Self {
-            kind,
-            from,
-            to,
-            attempt: None,
-            token: None,
-            cause: "",
-            data,
-        }
-    }
 }
 
 impl Tx<'_> {

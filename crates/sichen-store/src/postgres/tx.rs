@@ -20,7 +20,7 @@ use std::task::Poll;
 
 use futures_util::future::{BoxFuture, try_join, try_join5};
 use jiff::Timestamp;
-use sichen_core::event::{Entity, Kind};
+use sichen_core::event::Entity;
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Job, Progress, Run, Session};
@@ -38,6 +38,7 @@ use super::link::{Link, Ready};
 use super::param::{Param, Params, params};
 use super::row::{self, DutyRow, JobRow, Row, ShardRow, at, int};
 use super::sql;
+pub(super) use crate::happened::Happened;
 
 /// Statements on their way at once.
 const IN_FLIGHT: usize = 1_000;
@@ -469,32 +470,6 @@ struct Noted {
     token: Option<Token>,
     cause: String,
     data: String,
-}
-
-/// What an event says beside its entity and version.
-pub(super) struct Happened<'a> {
-    pub kind: Kind,
-    pub from: &'a str,
-    pub to: &'a str,
-    pub attempt: Option<u32>,
-    pub token: Option<Token>,
-    pub cause: &'a str,
-    pub data: serde_json::Value,
-}
-
-impl<'a> Happened<'a> {
-    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
-        let data = serde_json::Value::Object(serde_json::Map::new());
-        Self {
-            kind,
-            from,
-            to,
-            attempt: None,
-            token: None,
-            cause: "",
-            data,
-        }
-    }
 }
 
 impl Tx {

@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, Params};
-use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::event::Entity;
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Job, Progress, Run, Session};
 use sichen_core::name::JobName;
@@ -17,6 +17,7 @@ use sichen_core::timekeeping::Told;
 
 use super::row::{self, DutyRow, JobRow, Row, ShardRow, at, blob, int};
 use super::sql;
+pub(super) use crate::happened::Happened;
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
@@ -186,32 +187,6 @@ impl<'c> Deref for Tx<'c> {
     type Target = Read<'c>;
     fn deref(&self) -> &Read<'c> {
         &self.read
-    }
-}
-
-/// What an event says beside its entity and version.
-pub(super) struct Happened<'a> {
-    pub kind: Kind,
-    pub from: &'a str,
-    pub to: &'a str,
-    pub attempt: Option<u32>,
-    pub token: Option<Token>,
-    pub cause: &'a str,
-    pub data: serde_json::Value,
-}
-
-impl<'a> Happened<'a> {
-    pub fn new(kind: Kind, from: &'a str, to: &'a str) -> Self {
-        let data = serde_json::Value::Object(serde_json::Map::new());
-        Self {
-            kind,
-            from,
-            to,
-            attempt: None,
-            token: None,
-            cause: "",
-            data,
-        }
     }
 }
 
