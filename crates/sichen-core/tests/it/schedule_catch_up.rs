@@ -1,7 +1,7 @@
 //! Every state of the catch-up matrix, against a table that was written by hand.
 //!
-//! `docs/guide/catch-up.md` shows that table: `SICHEN_BLESS=1` writes the page anew from it, never
-//! the table from the code.
+//! `docs/guide/catch-up.md` and its Chinese twin show that table: `SICHEN_BLESS=1` writes the pages
+//! anew from it, never the table from the code.
 
 use std::fmt::Write as _;
 
@@ -210,53 +210,100 @@ fn a_catch_up_that_is_decided_at_once_starts_at_its_rate() {
     assert_eq!(spread(120), [0, 0, 1, 1, 2]);
 }
 
-/// A table of the guide, from the rows of its file.
-fn shown<const CELLS: usize>(table: &str, heads: [&str; CELLS]) -> String {
-    let mut text = format!("\n| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(CELLS));
-    for row in rows::<CELLS>(table) {
-        let cells: Vec<_> = row
-            .iter()
-            .map(|cell| if cell == "*" { "any" } else { cell })
-            .collect();
-        writeln!(text, "| {} |", cells.join(" | ").replace(',', ", ")).expect("a string takes it");
+/// One of the two guides that show the tables, and its words for what is no word of the product.
+struct Guide {
+    path: &'static str,
+    states: [&'static str; 6],
+    steps: [&'static str; 7],
+    any: &'static str,
+    yes: &'static str,
+    no: &'static str,
+    nothing: &'static str,
+}
+
+const GUIDES: [Guide; 2] = [
+    Guide {
+        path: "docs/guide/catch-up.md",
+        states: [
+            "cause",
+            "policy",
+            "window",
+            "overlap",
+            "a run is active",
+            "outcome",
+        ],
+        steps: [
+            "policy",
+            "rate",
+            "window",
+            "decided up to",
+            "now",
+            "outcome",
+            "asked again",
+        ],
+        any: "any",
+        yes: "yes",
+        no: "no",
+        nothing: "nothing",
+    },
+    Guide {
+        path: "docs/guide/catch-up.zh.md",
+        states: ["原因", "策略", "期限", "重叠", "有运行在进行", "结果"],
+        steps: [
+            "策略",
+            "速率",
+            "期限",
+            "已决定到",
+            "现在",
+            "结果",
+            "何时再问",
+        ],
+        any: "任意",
+        yes: "是",
+        no: "否",
+        nothing: "无",
+    },
+];
+
+impl Guide {
+    /// One of its tables, from the rows of the table's file.
+    fn shown<const CELLS: usize>(&self, table: &str, heads: [&str; CELLS]) -> String {
+        let mut text = format!("\n| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(CELLS));
+        for row in rows::<CELLS>(table) {
+            let cells = row.each_ref().map(|cell| match cell.as_str() {
+                "*" => self.any,
+                "yes" => self.yes,
+                "no" => self.no,
+                "nothing" => self.nothing,
+                word => word,
+            });
+            let cells = cells.join(" | ").replace(',', ", ");
+            writeln!(text, "| {cells} |").expect("a string takes it");
+        }
+        text
     }
-    text
 }
 
 #[test]
-fn the_guide_shows_the_tables() {
-    let path = file("docs/guide/catch-up.md");
-    let page = std::fs::read_to_string(&path).expect("the guide");
-    let mark = |table: &str| format!("<!-- the table, from testdata/schedule/{table}.txt -->\n");
-    let (states, steps) = (mark("catch_up"), mark("catch_up_rate"));
-    let (head, rest) = page.split_once(&steps).expect("the page holds the mark");
-    let (_, between) = rest.split_once("\n\n").expect("text follows the table");
-    let (between, _) = between
-        .split_once(&states)
-        .expect("the page holds the mark");
-    let heads = [
-        "policy",
-        "rate",
-        "window",
-        "decided up to",
-        "now",
-        "outcome",
-        "asked again",
-    ];
-    let paced = shown("catch_up_rate", heads);
-    let heads = [
-        "cause",
-        "policy",
-        "window",
-        "overlap",
-        "a run is active",
-        "outcome",
-    ];
-    let all = shown("catch_up", heads);
-    let right = format!("{head}{steps}{paced}\n{between}{states}{all}");
-    if std::env::var_os("SICHEN_BLESS").is_some() {
-        std::fs::write(&path, right).expect("the guide can be written");
-        return;
+fn both_guides_show_the_tables() {
+    for guide in GUIDES {
+        let path = file(guide.path);
+        let page = std::fs::read_to_string(&path).expect("the guide");
+        let mark =
+            |table: &str| format!("<!-- the table, from testdata/schedule/{table}.txt -->\n");
+        let (states, steps) = (mark("catch_up"), mark("catch_up_rate"));
+        let (head, rest) = page.split_once(&steps).expect("the page holds the mark");
+        let (_, between) = rest.split_once("\n\n").expect("text follows the table");
+        let (between, _) = between
+            .split_once(&states)
+            .expect("the page holds the mark");
+        let paced = guide.shown("catch_up_rate", guide.steps);
+        let all = guide.shown("catch_up", guide.states);
+        let right = format!("{head}{steps}{paced}\n{between}{states}{all}");
+        if std::env::var_os("SICHEN_BLESS").is_some() {
+            std::fs::write(&path, right).expect("the guide can be written");
+            continue;
+        }
+        assert_eq!(page, right, "run once with SICHEN_BLESS=1");
     }
-    assert_eq!(page, right, "run once with SICHEN_BLESS=1");
 }
