@@ -59,6 +59,9 @@ struct Run {
     /// Jobs that are due at one instant
     #[arg(long, default_value_t = 100_000)]
     due: u64,
+    /// Runs of the history that `sichen verify` judges; four events each
+    #[arg(long, default_value_t = 250_000)]
+    judged: u64,
     /// Seconds of light load, and of idleness
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -141,6 +144,7 @@ async fn measure(run: Run) -> Result<ExitCode> {
         acknowledged: run.acknowledged,
         shards: run.shards,
         due: run.due,
+        judged: run.judged,
         seconds: run.seconds,
         slots: run.slots,
     };

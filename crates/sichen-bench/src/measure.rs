@@ -16,7 +16,7 @@ use crate::load::{self, JOB};
 use crate::postgres::Postgres;
 use crate::report::{Figure, Unit, share};
 
-pub use trial::Trial;
+pub use trial::{Judged, Trial};
 
 /// How large the measurements are.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Sizes {
     pub shards: u32,
     /// Jobs due at one instant.
     pub due: u64,
+    /// Runs of the history that is judged.
+    pub judged: u64,
     /// Seconds of light load, and of idleness.
     pub seconds: u64,
     /// Attempts at once in the worker.
@@ -46,6 +48,7 @@ pub const ALL: &[&str] = &[
     "delayed",
     "idle",
     "due",
+    "verify",
 ];
 
 /// Where everything is that a measurement needs.
@@ -77,6 +80,7 @@ impl Bench {
             "delayed" => self.delayed().await,
             "idle" => self.idle().await,
             "due" => self.due().await,
+            "verify" => self.verify().await,
             _ => anyhow::bail!("there is no measurement {name:?}; there are {ALL:?}"),
         }
     }
@@ -218,6 +222,26 @@ impl Bench {
         ];
         figures.extend(worker);
         Ok(figures)
+    }
+}
+
+impl Bench {
+    /// The checker over the history of a real server and worker.
+    async fn verify(&self) -> Result<Vec<Figure>> {
+        let n = self.sizes.judged;
+        let trial = self.trial("verify", n).await?;
+        load::bulk(&trial.api, n).await?;
+        trial.all_final(n).await?;
+        let (_, judged) = trial.judged().await?;
+        #[expect(clippy::cast_precision_loss, reason = "a count for people")]
+        let events = judged.events as f64;
+        let seconds = judged.took.as_secs_f64();
+        let each_million = seconds * 1e3 * 1e6 / events.max(1.0);
+        Ok(vec![
+            Figure::new("verify_events", events, Unit::Count),
+            Figure::new("verify_per_million_events", each_million, Unit::Ms),
+            Figure::new("memory_verify", judged.memory_mib, Unit::MiB),
+        ])
     }
 }
 

@@ -65,6 +65,11 @@ impl Process {
         line.context("a process ended before it said what was expected")
     }
 
+    /// Its next line, or nothing at its end.
+    pub async fn next_line(&mut self) -> Option<String> {
+        self.lines.next_line().await.ok().flatten()
+    }
+
     /// Its resident memory in MiB: now, and at most so far.
     #[must_use]
     pub fn memory_mib(&self) -> (f64, f64) {

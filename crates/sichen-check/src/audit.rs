@@ -106,28 +106,37 @@ impl Records {
         for event in &dump.events {
             records.event(event);
         }
+        records.rows(dump);
+        records
+    }
+
+    /// Takes all rows and documents of a dump, but none of its events.
+    pub fn rows(&mut self, dump: &Dump) {
         for job in &dump.jobs {
-            records.row(&FinalRow::Job(job));
+            self.row(&FinalRow::Job(job));
         }
         for (job, revision, document) in &dump.revisions {
-            records.revision(*job, *revision, document);
+            self.revision(*job, *revision, document);
         }
         for (name, version, document) in &dump.calendars {
-            records.calendar(name, *version, document);
+            self.calendar(name, *version, document);
         }
         for run in &dump.runs {
-            records.row(&FinalRow::Run(run));
+            self.row(&FinalRow::Run(run));
         }
         for (job, decision) in &dump.decisions {
-            records.row(&FinalRow::Decision(*job, decision));
+            self.row(&FinalRow::Decision(*job, decision));
         }
-        records
     }
 
     /// Takes the next event of the log; only those of jobs matter.
     pub fn event(&mut self, event: &Event) {
         self.latest = self.latest.max(Some(event.at));
-        let (Entity::Job(uid), Ok(data)) = (&event.entity, Fields::of(event)) else {
+        // Only then is it worth reading: most events are of other entities.
+        let Entity::Job(uid) = &event.entity else {
+            return;
+        };
+        let Ok(data) = Fields::of(event) else {
             return;
         };
         let change = match event.kind {

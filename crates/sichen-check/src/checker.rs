@@ -393,6 +393,12 @@ impl Checker {
 
     fn apply_duty(&mut self, key: &str, event: &Event, data: &Fields) -> Result<(), Broken> {
         let duty = self.duties.entry(key.to_owned()).or_default();
+        if event.ver > 1 && self.options.partial && duty.trail.ver == 0 {
+            // Its release does not say which term it ends.
+            duty.trail.partial = event.kind != Kind::DutyAcquired;
+        } else if event.kind == Kind::DutyAcquired {
+            duty.trail.partial = false;
+        }
         let term = data.term.map_or(duty.term, Term);
         if event.kind == Kind::DutyAcquired {
             if term <= duty.term {

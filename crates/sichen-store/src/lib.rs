@@ -10,6 +10,8 @@
 
 pub mod clock;
 mod happened;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod log;
 #[cfg(feature = "memory")]
 pub mod memory;
 #[cfg(feature = "postgres")]

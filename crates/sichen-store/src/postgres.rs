@@ -48,6 +48,7 @@ mod tls;
 mod tx;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -72,6 +73,7 @@ use sichen_core::port::{
     Store,
 };
 use sichen_core::timekeeping::Told;
+use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use engine::Engine;
@@ -223,6 +225,40 @@ impl PostgresStore {
     /// [`Error::Unavailable`] if the server can't be reached, there is no store, or it is of another
     /// version.
     pub async fn look(url: &str) -> Result<Dump, Error> {
+        Self::looking(url)
+            .await?
+            .read(|read| Box::pin(async move { history::dump(read).await }))
+            .await
+    }
+
+    /// [`PostgresStore::look`] for a long history: the log goes to `log` while it is read, all of it
+    /// or what is about as young as `since` and younger, and the answer has no events.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::look`], and if nobody takes the log or the connection breaks meanwhile:
+    /// what was handed on can't be taken back.
+    pub async fn look_along(
+        url: &str,
+        since: Option<Timestamp>,
+        log: mpsc::Sender<Vec<Event>>,
+    ) -> Result<Dump, Error> {
+        let begun = Arc::new(AtomicBool::new(false));
+        let look = Self::looking(url).await?;
+        look.read(move |read| {
+            let (log, begun) = (log.clone(), Arc::clone(&begun));
+            Box::pin(async move {
+                if begun.swap(true, Ordering::Relaxed) {
+                    let text = "the connection broke while the log was read";
+                    return Err(Error::Unavailable(text.to_owned()));
+                }
+                history::log(read, since, &log).await?;
+                history::rows(read).await
+            })
+        })
+        .await
+    }
+
+    async fn looking(url: &str) -> Result<Engine, Error> {
         // A history may be long, and nobody waits for a reader.
         let options = Options {
             connections: 2,
@@ -230,10 +266,7 @@ impl PostgresStore {
             call_timeout: LOOK_TIMEOUT,
             ..Options::default()
         };
-        let engine = Engine::look(url, options).await?;
-        engine
-            .read(|read| Box::pin(async move { history::dump(read).await }))
-            .await
+        Engine::look(url, options).await
     }
 
     /// Raises the store's epoch, so that every token granted from now on is above all that a lost

@@ -73,6 +73,7 @@ use sichen_core::port::{
     Store,
 };
 use sichen_core::timekeeping::Told;
+use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use engine::Engine;
@@ -115,7 +116,27 @@ impl SqliteStore {
     /// [`Error::Unavailable`] if there is none, a server has the directory, or it is of another
     /// version; [`Error::Corrupt`] if the database can't be read.
     pub fn look(dir: &Path, clock: &dyn Clock) -> std::result::Result<Dump, Error> {
-        look::dump(dir, clock)
+        look::at(dir, clock, history::dump)
+    }
+
+    /// [`SqliteStore::look`] for a long history: the log goes to `log` while it is read, all of it or
+    /// what is about as young as `since` and younger, and the answer has no events. Blocks.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::look`], and if nobody takes the log.
+    pub fn look_along(
+        dir: &Path,
+        clock: &dyn Clock,
+        since: Option<Timestamp>,
+        log: &mpsc::Sender<Vec<Event>>,
+    ) -> std::result::Result<Dump, Error> {
+        look::at(dir, clock, |read| {
+            history::log(read, since, |events| {
+                let taken = log.blocking_send(events);
+                taken.map_err(|_| Error::Unavailable("nobody takes the log".to_owned()))
+            })?;
+            history::rows(read)
+        })
     }
 
     /// An empty store that lives as long as the value: for tests and simulation. Calls are carried

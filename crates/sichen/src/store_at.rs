@@ -7,17 +7,20 @@
 //! What a store does (`sichen-store`).
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sichen_core::event::Event;
 use sichen_core::model::Dump;
 use sichen_core::port::Store;
 use sichen_store::clock::SystemClock;
 use sichen_store::postgres::{self, PostgresStore};
 use sichen_store::sqlite::SqliteStore;
+use tokio::sync::mpsc;
 
 use crate::failure::{Exit, Failure};
 
@@ -137,23 +140,45 @@ impl StoreAt {
     /// Its whole content. Nothing is written there, and a schema of another version is refused.
     pub async fn dump(&self) -> Result<Dump, Failure> {
         let dump = match self {
-            StoreAt::Directory(path) if !path.is_dir() => {
-                let text = format!("SC7005: {} is no data directory", path.display());
-                return Err(Failure::usage(text));
-            }
             StoreAt::Directory(path) => {
-                let path = path.clone();
-                // It reads files: not on a thread that others wait for.
-                let looked =
-                    tokio::task::spawn_blocking(move || SqliteStore::look(&path, &SystemClock));
-                looked
-                    .await
-                    .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
+                let path = directory(path)?;
+                blocking(move || SqliteStore::look(&path, &SystemClock)).await?
             }
             StoreAt::Postgres(url) => PostgresStore::look(url).await,
         };
         dump.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
     }
+
+    /// [`StoreAt::dump`] for a long history: its log goes to `log` while it is read, all of it or what
+    /// is about as young as `since` and younger; the answer has no events.
+    pub async fn dump_along(
+        &self,
+        since: Option<Timestamp>,
+        log: mpsc::Sender<Vec<Event>>,
+    ) -> Result<Dump, Failure> {
+        let rows = match self {
+            StoreAt::Directory(path) => {
+                let path = directory(path)?;
+                blocking(move || SqliteStore::look_along(&path, &SystemClock, since, &log)).await?
+            }
+            StoreAt::Postgres(url) => PostgresStore::look_along(url, since, log).await,
+        };
+        rows.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
+    }
+}
+
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let text = format!("SC7005: {} is no data directory", path.display());
+    Err(Failure::usage(text))
+}
+
+/// What reads files is not on a thread that others wait for.
+async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(f).await;
+    done.map_err(|e| Failure::new(Exit::Failed, e.to_string()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One measurement's surroundings: a new database, a server on it, a worker.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -173,31 +173,66 @@ impl<'a> Trial<'a> {
     ///
     /// # Errors
     /// If the checker does not accept it.
-    pub async fn end(mut self) -> Result<Vec<i64>> {
+    pub async fn end(self) -> Result<Vec<i64>> {
         if std::env::var_os("SICHEN_BENCH_COSTS").is_some() {
             for line in self.costs().await? {
                 crate::report::note(&line);
             }
         }
+        let (late, _) = self.judged().await?;
+        Ok(late)
+    }
+
+    /// [`Trial::end`], and what the judging took.
+    ///
+    /// # Errors
+    /// If the checker does not accept it.
+    pub async fn judged(mut self) -> Result<(Vec<i64>, Judged)> {
         let late = self.worker.drain().await?;
         self.server.process.stop().await?;
         let url = self.bench.postgres.url(&self.database);
-        verify(&self.bench.sichen, &url).await?;
+        let judged = verify(&self.bench.sichen, &url).await?;
         drop(self.rows);
         self.bench.postgres.drop_database(&self.database).await?;
-        Ok(late)
+        Ok((late, judged))
     }
 }
 
-async fn verify(sichen: &PathBuf, store: &str) -> Result<()> {
-    let mut check = tokio::process::Command::new(sichen);
-    check.args(["verify", "--quiescent", "--store", store]);
-    let judged = check.kill_on_drop(true).output().await;
-    let judged = judged.context("sichen verify")?;
-    if !judged.status.success() {
-        let text = String::from_utf8_lossy(&judged.stdout);
-        let err = String::from_utf8_lossy(&judged.stderr);
-        bail!("the checker does not accept the history of {store}:\n{text}\n{err}");
+/// What it took to judge a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged {
+    /// Its events.
+    pub events: u64,
+    /// From the start of the program to its verdict.
+    pub took: Duration,
+    /// The most memory that it had.
+    pub memory_mib: f64,
+}
+
+async fn verify(sichen: &Path, store: &str) -> Result<Judged> {
+    let begin = now_us();
+    let words = ["verify", "--quiescent", "-o", "json", "--store", store];
+    let mut check = Process::start(sichen, &words)?;
+    let mut memory_mib = 0.0_f64;
+    let mut text = String::new();
+    loop {
+        // The most so far, which is looked at until it is gone.
+        memory_mib = memory_mib.max(check.memory_mib().1);
+        match tokio::time::timeout(Duration::from_millis(20), check.next_line()).await {
+            Ok(Some(line)) => text.push_str(&line),
+            Ok(None) => break,
+            Err(_) => {}
+        }
     }
-    Ok(())
+    let took = Duration::from_micros(u64::try_from(now_us() - begin)?);
+    let verdict: serde_json::Value = serde_json::from_str(&text).context("sichen verify")?;
+    if verdict["outcome"] != "ok" {
+        bail!("the checker does not accept the history of {store}: {verdict:#}");
+    }
+    let events = verdict["seen"]["Event"].as_u64().unwrap_or_default();
+    Ok(Judged {
+        events,
+        took,
+        memory_mib,
+    })
 }

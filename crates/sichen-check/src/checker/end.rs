@@ -84,11 +84,10 @@ impl Checker {
                     return;
                 };
                 let node = |node: Option<sichen_core::ids::NodeId>| node.map_or(0, |n| n.0);
-                let differs = compare("term", fold.term, duty.term).or(compare(
-                    "owner",
-                    node(fold.node),
-                    node(duty.node),
-                ));
+                let term = (!fold.trail.partial)
+                    .then(|| compare("term", fold.term, duty.term))
+                    .flatten();
+                let differs = term.or(compare("owner", node(fold.node), node(duty.node)));
                 let last = fold.trail.last;
                 self.differs(Entity::Duty(key), differs, last);
             }

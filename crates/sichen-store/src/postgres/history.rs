@@ -6,9 +6,12 @@ use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::model::{Decision, Dump, DutyKey};
 use sichen_core::port::{Error, EventFilter, Fence, Page};
 
+use tokio::sync::mpsc;
+
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, sql};
+use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
 const OPS: u32 = 1_000;
@@ -104,7 +107,49 @@ async fn forget_ops(tx: &Tx, before: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// Hands the log on in its order, some events at a time: all of it, or what is about as young as
+/// `since` and younger.
+pub(super) async fn log(
+    read: &Read,
+    since: Option<Timestamp>,
+    to: &mpsc::Sender<Vec<Event>>,
+) -> Result<()> {
+    let mut search = Search::new(since);
+    while let Some(after) = search.probe() {
+        search.found(events_after(read, after, 1).await?.first());
+    }
+    let mut after = search.start();
+    loop {
+        let events = events_after(read, after, EVENTS_AT_ONCE).await?;
+        let Some(last) = events.last() else {
+            return Ok(());
+        };
+        after = last.seq;
+        let taken = to.send(events).await;
+        taken.map_err(|_| Error::Unavailable("nobody takes the log".to_owned()))?;
+    }
+}
+
+async fn events_after(read: &Read, after: u64, n: u32) -> Result<Vec<Event>> {
+    read.all(sql::LIST_EVENTS, (int(after), n), |row| row.event())
+        .await
+}
+
 pub(super) async fn dump(read: &Read) -> Result<Dump> {
+    let mut dump = rows(read).await?;
+    let mut after = 0;
+    loop {
+        let events = events_after(read, after, EVENTS_AT_ONCE).await?;
+        let Some(last) = events.last() else {
+            return Ok(dump);
+        };
+        after = last.seq;
+        dump.events.extend(events);
+    }
+}
+
+/// Everything but the log.
+pub(super) async fn rows(read: &Read) -> Result<Dump> {
     let mut duties = read
         .all(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))
         .await?;
@@ -142,6 +187,6 @@ pub(super) async fn dump(read: &Read) -> Result<Dump> {
                 Ok((JobUid(row.uuid(0)?), row.decision(1)?))
             })
             .await?,
-        events: read.all(sql::DUMP_EVENTS, (), |row| row.event()).await?,
+        events: Vec::new(),
     })
 }

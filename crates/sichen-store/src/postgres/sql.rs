@@ -35,7 +35,6 @@ statements! {
     DISCARD_SHARD = "discard_shard",
     DRAIN_SESSION = "drain_session",
     DUMP_DECISIONS = "dump_decisions",
-    DUMP_EVENTS = "dump_events",
     DUMP_JOBS = "dump_jobs",
     DUMP_REVISIONS = "dump_revisions",
     DUMP_RUNS = "dump_runs",

@@ -9,6 +9,7 @@ use sichen_core::port::{Error, EventFilter, Fence, Page};
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, sql};
+use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
 const OPS: u32 = 1_000;
@@ -81,7 +82,40 @@ fn forget_ops(tx: &Tx<'_>, before: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// Hands the log on in its order, some events at a time: all of it, or what is about as young as
+/// `since` and younger.
+pub(super) fn log(
+    read: &Read<'_>,
+    since: Option<Timestamp>,
+    mut take: impl FnMut(Vec<Event>) -> Result<()>,
+) -> Result<()> {
+    let next = |after: u64, n: u32| read.all(sql::LIST_EVENTS, (int(after), n), |row| row.event());
+    let mut search = Search::new(since);
+    while let Some(after) = search.probe() {
+        search.found(next(after, 1)?.first());
+    }
+    let mut after = search.start();
+    loop {
+        let events = next(after, EVENTS_AT_ONCE)?;
+        let Some(last) = events.last() else {
+            return Ok(());
+        };
+        after = last.seq;
+        take(events)?;
+    }
+}
+
 pub(super) fn dump(read: &Read<'_>) -> Result<Dump> {
+    let mut dump = rows(read)?;
+    log(read, None, |events| {
+        dump.events.extend(events);
+        Ok(())
+    })?;
+    Ok(dump)
+}
+
+/// Everything but the log.
+pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
     let mut duties = read.all(sql::LIST_DUTIES, [], |row| Ok(row.duty()?.duty))?;
     duties.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(Dump {
@@ -101,6 +135,6 @@ pub(super) fn dump(read: &Read<'_>) -> Result<Dump> {
         decisions: read.all(sql::DUMP_DECISIONS, [], |row| {
             Ok((JobUid(row.uuid(0)?), row.decision(1)?))
         })?,
-        events: read.all(sql::DUMP_EVENTS, [], |row| row.event())?,
+        events: Vec::new(),
     })
 }

@@ -14,22 +14,25 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use sichen_core::model::Dump;
 use sichen_core::port::Error;
 use sichen_core::timekeeping::Told;
 
 use super::directory::{self, DATABASE};
 use super::engine::check_version;
+use super::migrate;
 use super::tx::{Read, Result, fault};
-use super::{history, migrate};
 use crate::clock::Clock;
 
-/// The whole content of the store in `dir`.
+/// What `f` reads of the store in `dir`, from one snapshot.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if there is none, a server has it, or it is of another version;
 /// [`Error::Corrupt`] if the database can't be read.
-pub(super) fn dump(dir: &Path, clock: &dyn Clock) -> Result<Dump> {
+pub(super) fn at<T>(
+    dir: &Path,
+    clock: &dyn Clock,
+    f: impl FnOnce(&Read<'_>) -> Result<T>,
+) -> Result<T> {
     check_version()?;
     let database = dir.join(DATABASE);
     if !database.is_file() {
@@ -48,11 +51,11 @@ pub(super) fn dump(dir: &Path, clock: &dyn Clock) -> Result<Dump> {
         wall: now,
         held: false,
     };
-    let dump = history::dump(&Read::new(&snapshot, told));
+    let read = f(&Read::new(&snapshot, told));
     drop(snapshot);
     drop(conn);
     drop(held);
-    dump
+    read
 }
 
 /// Our own lock keeps writers away, so that SQLite's, for which it would write, are not needed.

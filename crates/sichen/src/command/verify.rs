@@ -10,12 +10,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use sichen_check::audit::{Records, Shared};
-use sichen_check::{Checker, FinalRow, Options, Outcome, Sight, Verdict, check_dump};
+use sichen_check::audit::Shared;
+use sichen_check::{Checker, FinalRow, Options, Outcome, Sight, Verdict};
+use sichen_core::event::Event;
+use sichen_core::model::Dump;
 use sichen_server::rest::export::{self, Line};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{Client, Connection};
+use crate::clock;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::store_at::StoreAt;
@@ -33,6 +38,10 @@ pub struct Verify {
     /// Check what `sichen export` wrote.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Only the events of the last so long, such as `24h`, against all rows. What an entity was
+    /// before its first event there is taken as given.
+    #[arg(long, value_name = "DURATION", value_parser = length)]
+    since: Option<SignedDuration>,
     /// Nothing is under way any more: a run that is still open is a violation.
     #[arg(long)]
     quiescent: bool,
@@ -40,6 +49,14 @@ pub struct Verify {
     connection: Connection,
     #[command(flatten)]
     output: Output,
+}
+
+fn length(text: &str) -> Result<SignedDuration, String> {
+    match text.parse::<SignedDuration>() {
+        Ok(length) if length > SignedDuration::ZERO => Ok(length),
+        Ok(_) => Err("it must be longer than nothing".to_owned()),
+        Err(e) => Err(format!("{e}; write a length of time such as 24h or 90m")),
+    }
 }
 
 /// Write the event log and all rows as JSON lines: a backup of the history, and what `sichen verify
@@ -79,19 +96,46 @@ struct UndecidedView {
     reason: String,
 }
 
+/// What is asked of the checker.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    quiescent: bool,
+    /// Only what is as young as this.
+    since: Option<Timestamp>,
+    seq_is_commit_order: bool,
+}
+
+impl Question {
+    fn options(self) -> Options {
+        Options {
+            quiescent: self.quiescent,
+            partial: self.since.is_some(),
+            seq_is_commit_order: self.seq_is_commit_order,
+            minimums: vec![(Sight::Event, 1)],
+            ..Options::default()
+        }
+    }
+
+    fn covers(self, event: &Event) -> bool {
+        self.since.is_none_or(|since| event.at >= since)
+    }
+}
+
 /// Carries out `sichen verify`: 0 only if the history is accepted.
 pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
-    let options = Options {
+    let since = args.since.map(|span| clock::now().saturating_sub(span));
+    let since = since.map(|at| at.unwrap_or(Timestamp::MIN));
+    let question = Question {
         quiescent: args.quiescent,
-        minimums: vec![(Sight::Event, 1)],
-        ..Options::default()
+        since,
+        seq_is_commit_order: false,
     };
     let at = args.store.clone();
     let at = at.or_else(|| args.data.clone().map(StoreAt::Directory));
     let verdict = match (&at, &args.file) {
-        (Some(at), _) => of_store(at, options).await?,
-        (None, Some(path)) => of_file(path.clone(), options).await?,
-        (None, None) => of_server(&args.connection, options).await?,
+        (Some(at), _) => of_store(at, question).await?,
+        (None, Some(path)) => of_file(path.clone(), question).await?,
+        (None, None) => of_server(&args.connection, question).await?,
     };
     let ok = verdict.is_ok();
     args.output.show(&view(&verdict), text)?;
@@ -102,45 +146,79 @@ pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn of_store(at: &StoreAt, options: Options) -> Result<Verdict, Failure> {
-    let options = Options {
+/// Chunks of the log that may wait for the checker.
+const MAX_CHUNKS: usize = 4;
+
+/// Reads and judges at the same time: the log goes from one thread to the other in chunks and is
+/// nowhere whole.
+async fn of_store(at: &StoreAt, question: Question) -> Result<Verdict, Failure> {
+    let question = Question {
         seq_is_commit_order: at.seq_is_commit_order(),
-        ..options
+        ..question
     };
-    let dump = at.dump().await?;
-    let options = Options {
-        oracle: Some(Box::new(Records::of(&dump))),
-        ..options
-    };
-    Ok(check_dump(&dump, options, &[]))
+    let (log, mut events) = mpsc::channel::<Vec<Event>>(MAX_CHUNKS);
+    let (rows, rest) = oneshot::channel::<Dump>();
+    let judged = tokio::task::spawn_blocking(move || {
+        let mut reader = Reader::new(question);
+        while let Some(chunk) = events.blocking_recv() {
+            for event in &chunk {
+                reader.event(event);
+            }
+        }
+        let dump = rest.blocking_recv().ok()?;
+        reader.records.0.borrow_mut().rows(&dump);
+        reader.checker.dump(&dump);
+        Some(reader.checker.finish())
+    });
+    let dump = at.dump_along(question.since, log).await?;
+    let _ = rows.send(dump);
+    let judged = judged.await;
+    let judged = judged.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    judged.ok_or_else(|| Failure::new(Exit::Failed, "the check broke off".to_owned()))
 }
 
 /// A checker that is handed the lines of an export, with the schedules' instants as the second
 /// evaluator has them.
 struct Reader {
+    question: Question,
     checker: Checker,
     records: Shared,
 }
 
 impl Reader {
-    fn new(options: Options) -> Self {
+    fn new(question: Question) -> Self {
         let records = Shared::default();
         let oracle = Some(Box::new(records.clone()) as _);
         Self {
-            checker: Checker::new(Options { oracle, ..options }),
+            question,
+            checker: Checker::new(Options {
+                oracle,
+                ..question.options()
+            }),
             records,
         }
     }
 
+    fn event(&mut self, event: &Event) {
+        if self.question.covers(event) {
+            self.records.0.borrow_mut().event(event);
+            self.checker.event(event);
+        }
+    }
+
     fn take(&mut self, line: &str) -> Result<(), export::Error> {
+        let line = match export::parse(line)? {
+            Line::Event(event) => {
+                self.event(&event);
+                return Ok(());
+            }
+            line => line,
+        };
         let mut records = self.records.0.borrow_mut();
         let checker = &mut self.checker;
-        match export::parse(line)? {
+        match line {
             Line::Head(head) => checker.seq_is_commit_order(head.seq_is_commit_order()),
-            Line::Event(event) => {
-                records.event(&event);
-                checker.event(&event);
-            }
+            Line::Event(_) => {}
             Line::Job(job) => {
                 records.row(&FinalRow::Job(&job));
                 checker.state(&FinalRow::Job(&job));
@@ -158,11 +236,11 @@ impl Reader {
     }
 }
 
-async fn of_file(path: PathBuf, options: Options) -> Result<Verdict, Failure> {
+async fn of_file(path: PathBuf, question: Question) -> Result<Verdict, Failure> {
     let unreadable =
         |e: String| Failure::usage(format!("SC7005: {} can't be read: {e}", path.display()));
     let file = File::open(&path).map_err(|e| unreadable(e.to_string()))?;
-    let mut reader = Reader::new(options);
+    let mut reader = Reader::new(question);
     for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
         let line = line.map_err(|e| unreadable(e.to_string()))?;
         reader
@@ -172,10 +250,10 @@ async fn of_file(path: PathBuf, options: Options) -> Result<Verdict, Failure> {
     Ok(reader.checker.finish())
 }
 
-async fn of_server(connection: &Connection, options: Options) -> Result<Verdict, Failure> {
+async fn of_server(connection: &Connection, question: Question) -> Result<Verdict, Failure> {
     let client = Client::new(connection)?;
     let mut lines = client.stream(&["export"], Vec::new()).await?;
-    let mut reader = Reader::new(options);
+    let mut reader = Reader::new(question);
     while let Some(line) = lines.next().await? {
         let bad = |e: String| Failure::new(Exit::Failed, format!("SC7004: {e}"));
         let line = std::str::from_utf8(&line).map_err(|e| bad(e.to_string()))?;

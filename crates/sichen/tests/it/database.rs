@@ -30,16 +30,27 @@ impl Database {
 
     /// Where a program finds it.
     pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// Where a program finds another database of its server.
+    pub fn url_of(&self, name: &str) -> String {
         format!(
-            "postgres://postgres@127.0.0.1:{}/postgres",
+            "postgres://postgres@127.0.0.1:{}/{name}",
             self.server.port()
         )
     }
 
     /// A connection of one's own.
     pub fn connect(&self) -> Session {
+        self.connect_to("postgres")
+    }
+
+    /// A connection of one's own to another database of the server.
+    pub fn connect_to(&self, name: &str) -> Session {
+        let url = self.url_of(name);
         let client = runtime().block_on(async {
-            let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
+            let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
             // Ends with the client.
             runtime().spawn(connection);
             client

@@ -37,3 +37,4 @@ mod report;
 mod scene;
 mod session;
 mod tls;
+mod verify;

@@ -53,7 +53,6 @@ const WHOLE: &[&str] = &[
     "dump_calendars",
     "dump_backfills",
     "dump_decisions",
-    "dump_events",
     "dump_revisions",
     "dump_jobs",
     "dump_revisions",
