@@ -12,8 +12,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, backfill, calendar, cancel, clock, completions, config, dead_letters, demo, describe,
-    dev, doctor, documents, due, events, explain, fence, get, import, jobs, logs, next, report,
-    revisions, run, runs, schema, server, shards, trace, verify, worker,
+    dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs, logs, next,
+    report, revisions, run, runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -75,6 +75,8 @@ pub enum Command {
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
+    #[command(subcommand)]
+    Drill(drill::Command),
     Export(verify::Export),
     Next(next::Args),
     Calendar(calendar::Calendar),
@@ -227,6 +229,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => doctor::run(args).await,
         Command::Verify(args) => verify::check(args).await,
         Command::Audit(args) => audit::run(args).await,
+        Command::Drill(command) => drill::run(command).await,
         Command::Export(args) => verify::export(args).await,
         Command::Next(args) => match args.job.clone() {
             None => local(|out| next::run(&args, out)),

@@ -70,8 +70,14 @@ const DIRECTIONS: &[Allowed] = &[
         tests: &[],
     },
     Allowed {
+        krate: "sichen-drill",
+        product: &["sichen-sdk", "sichen-store"],
+        tests: &[],
+    },
+    Allowed {
         krate: "sichen",
         product: &[
+            "sichen-drill",
             "sichen-core",
             "sichen-store",
             "sichen-engine",
@@ -136,6 +142,7 @@ const RESERVED: &[Reserved] = &[
             "sichen-store",
             "sichen-sdk",
             "sichen-worker",
+            "sichen-drill",
             "sichen",
             "sichen-bench",
         ],
@@ -165,6 +172,7 @@ const RESERVED: &[Reserved] = &[
             "sichen-sdk",
             "sichen-worker",
             "sichen-sim",
+            "sichen-drill",
             "sichen",
             "sichen-bench",
         ],

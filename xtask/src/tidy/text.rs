@@ -61,7 +61,7 @@ const CODE: &[Forbidden] = &[
         place: |file| !may_hold_sql_driver(&file.path),
         tests: false,
         instead: "ask through the store port; drivers live in sichen-store, the fence kit, data \
-                  sources, the worker's journal and the demo",
+                  sources, the worker's journal, the demo and the drills",
     },
     Forbidden {
         rule: "tonic",
@@ -127,6 +127,9 @@ fn may_hold_sql_driver(path: &str) -> bool {
         "crates/sichen-worker/src/journal",
         "crates/sichen-worker/src/source",
         "crates/sichen/src/demo",
+        "crates/sichen-drill/src/business",
+        "crates/sichen-drill/src/database",
+        "crates/sichen-drill/src/task",
         "crates/sichen/src/fence",
         "crates/sichen-sdk/examples/",
         "crates/sichen-bench/",

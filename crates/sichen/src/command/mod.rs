@@ -14,6 +14,7 @@ pub mod describe;
 pub mod dev;
 pub mod doctor;
 pub mod documents;
+pub mod drill;
 pub mod due;
 pub mod events;
 pub mod explain;

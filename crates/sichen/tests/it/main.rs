@@ -17,6 +17,7 @@ mod data_source;
 mod database;
 mod dead_letters;
 mod demo;
+mod drill;
 mod examples;
 mod export;
 mod failover;

@@ -1,0 +1,575 @@
+//! Did the drill pass? Judged on what was written down, after everything has ended.
+//!
+//! # Invariants
+//! - Pure: the same facts give the same findings, so a folder can be judged again.
+//! - A drill in which nothing happened does not pass.
+//!
+//! # Not here
+//! When a drill is stopped while it runs ([`crate::stop`]).
+
+pub mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::business::{Compared, shown};
+use crate::drill::{Act, Drill, RECOVERY_MS};
+use crate::evidence::{Attempt, Occasion};
+use crate::logs;
+use windows::{Matched, Window, matched};
+
+/// How late a task may begin where no fault is near: the machine may be busy.
+pub const LATE_US: i64 = 5_000_000;
+/// How early, by clocks of one machine.
+pub const EARLY_US: i64 = 50_000;
+/// Fewer tasks than these say nothing.
+pub const FEWEST_TASKS: usize = 8;
+/// Names that a finding lists.
+const MAX_NAMED: usize = 5;
+
+/// A fault that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Done {
+    /// What.
+    pub act: Act,
+    /// To whom.
+    pub victim: String,
+    /// When.
+    pub at_us: i64,
+    /// When it was undone.
+    pub healed_us: i64,
+    /// What was at work there at that moment.
+    pub in_flight: Vec<String>,
+    /// Bytes that a proxy lost meanwhile.
+    pub lost_bytes: u64,
+    /// Whether there is something that it could hit at all: not so of a fault of the load.
+    pub can_miss: bool,
+}
+
+/// The checker's word on the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct History {
+    /// `ok`, `violated`, `unknown`, or why there is none.
+    pub outcome: String,
+    /// Broken promises.
+    pub violations: u64,
+    /// The first of them.
+    pub first: Vec<String>,
+}
+
+/// All that was seen.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The drill.
+    pub drill: &'static Drill,
+    /// Whether a fault was to be done.
+    pub has_faults: bool,
+    /// Occasions that must have been taken.
+    pub must: Vec<Occasion>,
+    /// Occasions that may have been: beside the begin and the end of the load.
+    pub may: Vec<Occasion>,
+    /// Attempts by their own evidence.
+    pub attempts: Vec<Attempt>,
+    /// Faults.
+    pub faults: Vec<Done>,
+    /// Alarms in the logs.
+    pub logs: logs::Found,
+    /// The business data.
+    pub business: Compared,
+    /// The history.
+    pub history: History,
+    /// Runs that were open when they should have ended.
+    pub open: Vec<String>,
+    /// Processes that ended although nobody ended them.
+    pub deaths: Vec<String>,
+    /// Files of the folder in which a secret was found after masking.
+    pub leaks: Vec<String>,
+    /// Files in which a secret was masked: the tasks plant one.
+    pub masked: usize,
+}
+
+/// One thing that must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What must hold.
+    pub pass_when: &'static str,
+    /// Whether it does.
+    pub ok: bool,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// Durations in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Spread {
+    /// How many.
+    pub count: usize,
+    /// Half of them are shorter.
+    pub p50_ms: i64,
+    /// Of a hundred, one is longer.
+    pub p99_ms: i64,
+    /// The longest.
+    pub max_ms: i64,
+}
+
+impl Spread {
+    /// Of microseconds.
+    #[must_use]
+    pub fn of(mut us: Vec<i64>) -> Self {
+        us.sort_unstable();
+        let at = |percent: usize| {
+            let place = (us.len() * percent).div_ceil(100).max(1) - 1;
+            us.get(place).map_or(0, |us| us / 1_000)
+        };
+        Self {
+            count: us.len(),
+            p50_ms: at(50),
+            p99_ms: at(99),
+            max_ms: at(100),
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Measures {
+    /// From a planned instant to its task's begin, where no fault was near.
+    pub lateness_calm: Spread,
+    /// The same, in and after faults.
+    pub lateness_near_faults: Spread,
+    /// From a fault to the begin of another attempt at what it had hit.
+    pub takeover: Spread,
+    /// From a heal to the next begin of any task.
+    pub recovery: Spread,
+    /// Attempts.
+    pub attempts: usize,
+    /// Occasions of which a task said twice that it had done all.
+    pub repeats: usize,
+    /// Attempts that the fence of the business database refused.
+    pub refused: usize,
+}
+
+/// The window of each planned instant: wider beside a fault.
+#[must_use]
+pub fn widths(planned: &[i64], faults: &[Done]) -> Vec<Window> {
+    let recovery = us(RECOVERY_MS);
+    let windows = planned.iter().map(|&planned_us| {
+        let mut to_us = planned_us + LATE_US;
+        for fault in faults {
+            let over = fault.healed_us + recovery;
+            if planned_us + LATE_US >= fault.at_us && planned_us <= over {
+                to_us = to_us.max(over + LATE_US);
+            }
+        }
+        Window {
+            planned_us,
+            from_us: planned_us - EARLY_US,
+            to_us,
+        }
+    });
+    windows.collect()
+}
+
+fn us(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX / 1_000) * 1_000
+}
+
+/// What the matching of all jobs and shards gives.
+#[derive(Debug, Default)]
+struct Matching {
+    /// Lateness, and whether a fault was near.
+    late: Vec<(i64, bool)>,
+    missed: Vec<String>,
+    extra: Vec<String>,
+}
+
+fn lanes<'a>(occasions: impl Iterator<Item = &'a Occasion>) -> BTreeMap<(String, u32), Vec<i64>> {
+    let mut lanes: BTreeMap<(String, u32), Vec<i64>> = BTreeMap::new();
+    for o in occasions {
+        lanes
+            .entry((o.job.clone(), o.shard))
+            .or_default()
+            .push(o.planned_us);
+    }
+    lanes
+}
+
+/// The first attempt of each occasion that said it had done all.
+fn firsts(attempts: &[Attempt]) -> BTreeMap<&Occasion, &Attempt> {
+    let mut firsts: BTreeMap<&Occasion, &Attempt> = BTreeMap::new();
+    for attempt in attempts.iter().filter(|a| a.ended_us.is_some()) {
+        let first = firsts.entry(&attempt.occasion).or_insert(attempt);
+        if attempt.ended_us < first.ended_us {
+            *first = attempt;
+        }
+    }
+    firsts
+}
+
+fn matching(facts: &Facts) -> Matching {
+    let firsts = firsts(&facts.attempts);
+    let mut begins: BTreeMap<(String, u32), Vec<i64>> = BTreeMap::new();
+    for (occasion, attempt) in &firsts {
+        let lane = (occasion.job.clone(), occasion.shard);
+        begins.entry(lane).or_default().push(attempt.began_us);
+    }
+    // An occasion beside the load's ends counts if something was done for it.
+    let may = facts.may.iter().filter(|o| firsts.contains_key(o));
+    let mut found = Matching::default();
+    for (lane, planned) in lanes(facts.must.iter().chain(may)) {
+        let windows = widths(&planned, &facts.faults);
+        let Matched {
+            pairs,
+            missed,
+            extra,
+        } = matched(&windows, &begins.remove(&lane).unwrap_or_default());
+        let named = |us: i64| format!("{} shard {} {}", lane.0, lane.1, shown(us));
+        for (planned, begin) in pairs {
+            let near = windows
+                .iter()
+                .any(|w| w.planned_us == planned && w.to_us - planned > LATE_US);
+            found.late.push((begin - planned, near));
+        }
+        found.missed.extend(missed.into_iter().map(named));
+        found.extra.extend(extra.into_iter().map(named));
+    }
+    for (lane, left) in begins {
+        let named = left
+            .into_iter()
+            .map(|us| format!("{} shard {} {}", lane.0, lane.1, shown(us)));
+        found.extra.extend(named);
+    }
+    found
+}
+
+/// What was measured, and what holds.
+#[must_use]
+pub fn judge(facts: &Facts) -> (Measures, Vec<Finding>) {
+    let matching = matching(facts);
+    let measures = measures(facts, &matching);
+    let mut findings = vec![
+        one_each(facts, &matching),
+        told(facts),
+        business(facts),
+        history(facts),
+        settled(facts),
+        quiet(facts),
+        alive(facts),
+    ];
+    if facts.has_faults {
+        findings.push(hit(facts));
+        findings.push(recovered(facts, &measures));
+    }
+    if let (Some(limit), true) = (facts.drill.takeover_ms, facts.has_faults) {
+        findings.push(taken_over(limit, &measures));
+    }
+    if !facts.drill.may_repeat || !facts.has_faults {
+        findings.push(no_repeats(facts, &measures));
+    }
+    findings.push(kept_secret(facts));
+    (measures, findings)
+}
+
+fn finding(pass_when: &'static str, bad: &[String], good: String) -> Finding {
+    let seen = match bad {
+        [] => good,
+        bad => {
+            let named: Vec<&str> = bad.iter().take(MAX_NAMED).map(String::as_str).collect();
+            let more = match bad.len().saturating_sub(MAX_NAMED) {
+                0 => String::new(),
+                more => format!("; {more} more"),
+            };
+            format!("{}{more}", named.join("; "))
+        }
+    };
+    Finding {
+        pass_when,
+        ok: bad.is_empty(),
+        seen,
+    }
+}
+
+fn one_each(facts: &Facts, matching: &Matching) -> Finding {
+    let missed = matching
+        .missed
+        .iter()
+        .map(|m| format!("no task in the window of {m}"));
+    let extra = matching
+        .extra
+        .iter()
+        .map(|m| format!("a task of its own with no instant: {m}"));
+    let bad: Vec<String> = missed.chain(extra).collect();
+    finding(
+        "each planned instant of each shard has a task of its own that began in its window",
+        &bad,
+        format!(
+            "{} of {} instants, each with its own task",
+            matching.late.len(),
+            facts.must.len()
+        ),
+    )
+}
+
+fn told(facts: &Facts) -> Finding {
+    let firsts = firsts(&facts.attempts);
+    let known: BTreeSet<&Occasion> = facts.must.iter().chain(&facts.may).collect();
+    let named = |o: &Occasion| format!("{} shard {} {}", o.job, o.shard, shown(o.planned_us));
+    let left_out = facts.must.iter().filter(|o| !firsts.contains_key(o));
+    let invented = facts
+        .attempts
+        .iter()
+        .filter(|a| !known.contains(&a.occasion));
+    let bad: Vec<String> = left_out
+        .map(|o| format!("never done: {}", named(o)))
+        .chain(invented.map(|a| format!("never planned: {}", named(&a.occasion))))
+        .collect();
+    finding(
+        "what the tasks were told to be for are exactly the planned instants",
+        &bad,
+        format!("{} occasions", firsts.len()),
+    )
+}
+
+fn business(facts: &Facts) -> Finding {
+    let b = &facts.business;
+    let missing = b.missing.iter().map(|m| format!("missing: {m}"));
+    let mut bad: Vec<String> = missing.collect();
+    bad.extend(
+        b.surplus
+            .iter()
+            .map(|m| format!("too many or not planned: {m}")),
+    );
+    if bad.is_empty() && b.found != b.expected {
+        bad.push(format!(
+            "balances: {} instead of {}",
+            b.found.balance, b.expected.balance
+        ));
+    }
+    let sum = b.found.checksum.get(..12).unwrap_or_default();
+    finding(
+        "the business data is what the planned instants alone give, each step once",
+        &bad,
+        format!(
+            "{} postings, balance {}, checksum {sum}",
+            b.found.postings, b.found.balance
+        ),
+    )
+}
+
+fn history(facts: &Facts) -> Finding {
+    let history = &facts.history;
+    let bad = match history.outcome.as_str() {
+        "ok" => Vec::new(),
+        other => {
+            let mut bad = vec![format!("{other}, {} broken promises", history.violations)];
+            bad.extend(history.first.iter().cloned());
+            bad
+        }
+    };
+    finding(
+        "the checker accepts the recorded history",
+        &bad,
+        "accepted".to_owned(),
+    )
+}
+
+fn settled(facts: &Facts) -> Finding {
+    finding(
+        "after the load every run has ended",
+        &facts.open,
+        "none is open".to_owned(),
+    )
+}
+
+fn quiet(facts: &Facts) -> Finding {
+    let mut bad: Vec<String> = Vec::new();
+    bad.extend(
+        facts
+            .logs
+            .unexpected
+            .iter()
+            .map(|l| format!("{}: {}", l.of, l.text)),
+    );
+    finding(
+        "no log line of level WARN or ERROR but those that the drill expects",
+        &bad,
+        format!("{} expected lines, no other", facts.logs.expected),
+    )
+}
+
+fn alive(facts: &Facts) -> Finding {
+    finding(
+        "no process ended but by the drill's own hand",
+        &facts.deaths,
+        "all lived".to_owned(),
+    )
+}
+
+fn hit(facts: &Facts) -> Finding {
+    let mut bad = Vec::new();
+    let tasks = facts.attempts.len();
+    if tasks < FEWEST_TASKS {
+        bad.push(format!("only {tasks} tasks: too few to mean anything"));
+    }
+    if facts.faults.is_empty() {
+        bad.push("no fault was done".to_owned());
+    }
+    let hits = facts
+        .faults
+        .iter()
+        .filter(|f| !f.in_flight.is_empty())
+        .count();
+    let can_miss = facts.faults.iter().any(|f| f.can_miss);
+    if can_miss && hits == 0 && !facts.faults.is_empty() {
+        bad.push("no fault hit anything that was at work".to_owned());
+    }
+    finding(
+        "the condition was changed while work was in flight",
+        &bad,
+        format!(
+            "{} faults, {hits} of them with tasks in flight; {tasks} tasks",
+            facts.faults.len()
+        ),
+    )
+}
+
+fn recovered(facts: &Facts, measures: &Measures) -> Finding {
+    let limit = RECOVERY_MS;
+    let late = measures.recovery.max_ms > i64::try_from(limit).unwrap_or(i64::MAX);
+    let silent = measures.recovery.count < facts.faults.len();
+    let mut bad = Vec::new();
+    if late {
+        bad.push(format!(
+            "{} ms until the next task began",
+            measures.recovery.max_ms
+        ));
+    }
+    if silent {
+        bad.push("no task began after a heal".to_owned());
+    }
+    finding(
+        "tasks begin again within 10 s of each heal, without a restart by hand",
+        &bad,
+        format!("at most {} ms", measures.recovery.max_ms),
+    )
+}
+
+fn taken_over(limit: u64, measures: &Measures) -> Finding {
+    let max = measures.takeover.max_ms;
+    let mut bad = Vec::new();
+    if max > i64::try_from(limit).unwrap_or(i64::MAX) {
+        bad.push(format!("{max} ms, the limit is {limit} ms"));
+    }
+    finding(
+        "what the fault hit begins again elsewhere within the drill's limit",
+        &bad,
+        format!(
+            "{} takeovers, at most {max} ms of {limit} ms",
+            measures.takeover.count
+        ),
+    )
+}
+
+fn no_repeats(facts: &Facts, measures: &Measures) -> Finding {
+    let mut bad = Vec::new();
+    if measures.repeats > 0 {
+        bad.push(format!("{} occasions were done again", measures.repeats));
+    }
+    let cut = facts.attempts.iter().filter(|a| a.ended_us.is_none());
+    bad.extend(cut.map(|a| {
+        let o = &a.occasion;
+        format!(
+            "cut short: {} shard {} {}",
+            o.job,
+            o.shard,
+            shown(o.planned_us)
+        )
+    }));
+    finding(
+        "no attempt is cut short or repeated",
+        &bad,
+        "each was done once".to_owned(),
+    )
+}
+
+fn kept_secret(facts: &Facts) -> Finding {
+    let mut bad: Vec<String> = facts
+        .leaks
+        .iter()
+        .map(|file| format!("in {file}"))
+        .collect();
+    if facts.masked == 0 {
+        bad.push("the secret that the tasks planted was not found".to_owned());
+    }
+    finding(
+        "no secret is in the evidence, the one that the tasks planted neither",
+        &bad,
+        format!("masked in {} files", facts.masked),
+    )
+}
+
+fn measures(facts: &Facts, matching: &Matching) -> Measures {
+    let of = |near: bool| {
+        let late = matching.late.iter().filter(|(_, n)| *n == near);
+        Spread::of(late.map(|(late, _)| *late).collect())
+    };
+    let mut takeovers = Vec::new();
+    let mut recoveries = Vec::new();
+    for fault in &facts.faults {
+        let hit = facts.attempts.iter().filter(|a| {
+            let last = a.ended_us.unwrap_or(i64::MAX);
+            a.began_us <= fault.at_us && last > fault.at_us && fault.in_flight.contains(&name(a))
+        });
+        for attempt in hit {
+            let next = facts.attempts.iter().find(|b| {
+                b.occasion == attempt.occasion
+                    && b.token > attempt.token
+                    && b.began_us > fault.at_us
+            });
+            takeovers.extend(next.map(|b| b.began_us - fault.at_us));
+        }
+        let after = facts
+            .attempts
+            .iter()
+            .find(|a| a.began_us >= fault.healed_us);
+        recoveries.extend(after.map(|a| a.began_us - fault.healed_us));
+    }
+    let ended = facts
+        .attempts
+        .iter()
+        .filter(|a| a.ended_us.is_some())
+        .count();
+    Measures {
+        lateness_calm: of(false),
+        lateness_near_faults: of(true),
+        takeover: Spread::of(takeovers),
+        recovery: Spread::of(recoveries),
+        attempts: facts.attempts.len(),
+        repeats: ended - firsts(&facts.attempts).len(),
+        refused: facts.attempts.iter().filter(|a| a.refused).count(),
+    }
+}
+
+/// An attempt, as the fault log names it.
+#[must_use]
+pub fn name(attempt: &Attempt) -> String {
+    let o = &attempt.occasion;
+    format!(
+        "{} {} shard {} token {}",
+        o.job,
+        shown(o.planned_us),
+        o.shard,
+        attempt.token
+    )
+}
+
+/// The first thing that was not as it must be.
+#[must_use]
+pub fn first_deviation(findings: &[Finding]) -> Option<String> {
+    let first = findings.iter().find(|f| !f.ok)?;
+    Some(format!("not so: {}: {}", first.pass_when, first.seen))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Does what a drill does to its cluster.
+//!
+//! # Invariants
+//! - Only what the drill has started is touched.
+//!
+//! # Not here
+//! When ([`crate::schedule`]), and whether it mattered ([`crate::judge`]).
+
+use crate::drill::{Act, Link, Who};
+use crate::error::Error;
+use crate::proxy::Mode;
+use crate::stage::Stage;
+
+/// Who an act is done to: a worker's place, where one is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Victim(pub(crate) Option<usize>);
+
+impl Stage {
+    /// Does it.
+    pub(crate) async fn act(&mut self, act: Act, victim: Victim) -> Result<(), Error> {
+        match act {
+            Act::Nothing => Ok(()),
+            Act::Kill { who } => self.kill(who, victim).await,
+            Act::Start { who } => self.start(who, victim).await,
+            Act::Freeze { who } => self.each(who, victim, |member| member.freeze()),
+            Act::Thaw { who } => self.each(who, victim, |member| member.thaw()),
+            Act::Roll { who } => self.roll(who).await,
+            Act::LoseAnswers { link } => self.set(link, Mode::LoseAnswers),
+            Act::LoseRequests { link } => self.set(link, Mode::LoseRequests),
+            Act::Stall { link } => self.set(link, Mode::Stall),
+            Act::Cut { link } => self.set(link, Mode::Cut),
+            Act::Mend { link } => self.set(link, Mode::Carry),
+            Act::RestartWorkers => {
+                for worker in &mut self.cluster.workers {
+                    worker.kill().await?;
+                }
+                self.set(Link::Workers, Mode::Cut)?;
+                self.set(Link::Workers, Mode::Carry)?;
+                self.start_workers()
+            }
+            Act::SlowDownstream => {
+                let path = self.home.slow();
+                std::fs::write(&path, "").map_err(|e| Error::folder(&path, e))
+            }
+            Act::QuickDownstream => {
+                let path = self.home.slow();
+                std::fs::remove_file(&path).map_err(|e| Error::folder(&path, e))
+            }
+            other => Err(Error::Refused(format!("{other:?} can't be done here"))),
+        }
+    }
+
+    fn set(&mut self, link: Link, mode: Mode) -> Result<(), Error> {
+        match link {
+            Link::Workers => self.workers_link.set(mode),
+            Link::Database => {
+                let none = || Error::Refused("the server's store is not reached by a proxy".into());
+                self.database_link.as_ref().ok_or_else(none)?.set(mode);
+            }
+        }
+        Ok(())
+    }
+
+    fn each(
+        &mut self,
+        who: Who,
+        Victim(worker): Victim,
+        mut act: impl FnMut(&mut crate::cluster::Member),
+    ) -> Result<(), Error> {
+        match (who, worker) {
+            (Who::Server, _) => act(&mut self.cluster.server),
+            (Who::AWorker, worker) => {
+                if let Some(member) = worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+                    act(member);
+                }
+            }
+            (Who::All, _) => self.cluster.members().for_each(act),
+        }
+        Ok(())
+    }
+
+    async fn kill(&mut self, who: Who, Victim(worker): Victim) -> Result<(), Error> {
+        match who {
+            Who::Server => self.cluster.server.kill().await,
+            Who::AWorker => match worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+                Some(member) => member.kill().await,
+                None => Ok(()),
+            },
+            Who::All => {
+                self.cluster.kill().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn start(&mut self, who: Who, Victim(worker): Victim) -> Result<(), Error> {
+        match who {
+            Who::Server => self.start_server().await,
+            Who::AWorker => match worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+                Some(member) => member.start(),
+                None => Ok(()),
+            },
+            Who::All => {
+                self.start_server().await?;
+                self.start_workers()
+            }
+        }
+    }
+
+    async fn start_server(&mut self) -> Result<(), Error> {
+        if self.cluster.server.start_server().await? {
+            return Ok(());
+        }
+        Err(Error::stage(
+            "the server did not start",
+            self.home.tail("server"),
+        ))
+    }
+
+    fn start_workers(&mut self) -> Result<(), Error> {
+        for worker in self.cluster.workers.iter_mut().filter(|w| !w.is_up()) {
+            worker.start()?;
+        }
+        Ok(())
+    }
+
+    async fn roll(&mut self, who: Who) -> Result<(), Error> {
+        if who != Who::Server {
+            for worker in &mut self.cluster.workers {
+                worker.end().await?;
+                worker.start()?;
+            }
+        }
+        if who != Who::AWorker {
+            self.cluster.server.end().await?;
+            self.start_server().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,500 @@
+//! Carries a drill out: builds the cluster, puts the load on it, does the faults, watches when to stop.
+//!
+//! # Invariants
+//! - What it decides by comes from the tasks' evidence and the plan, never from the scheduler.
+//! - Everything has a limit: a cluster that does not settle is a finding, not a wait.
+//! - However it ends, nothing that it started is left.
+//!
+//! # Not here
+//! The faults ([`crate::nemesis`]), what came of it ([`crate::outcome`]).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::clock::{Stopwatch, wall_us};
+use crate::cluster::{Cluster, Member};
+use crate::drill::{Act, BEAT_MS, Drill, SESSION_MS, Variant, Who};
+use crate::error::Error;
+use crate::evidence::{self, Attempt, Occasion};
+use crate::home::{Growing, Home};
+use crate::judge::{self, Done};
+use crate::load::{self, JOBS};
+use crate::nemesis::Victim;
+use crate::program::Program;
+use crate::proxy::Proxy;
+use crate::schedule::{Plan, Planned};
+use crate::stop;
+use crate::task::{self, Setting};
+use crate::{business, catalogue};
+
+/// How often the evidence is looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a victim that is at work is waited for.
+const SEEK_MS: u64 = 5_000;
+/// How long the cluster may take to become quiet after the load, beyond what the drill held it up.
+const SETTLE_MS: u64 = 60_000;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The program under drill.
+    pub exe: PathBuf,
+    /// What will be done.
+    pub plan: Plan,
+    /// Told what happens, for people.
+    pub say: fn(&str),
+}
+
+/// A cluster with its load, and what was seen of it.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) drill: &'static Drill,
+    pub(crate) plan: Plan,
+    pub(crate) cluster: Cluster,
+    pub(crate) workers_link: Proxy,
+    pub(crate) database_link: Option<Proxy>,
+    pub(crate) program: Program,
+    pub(crate) growing: Growing,
+    pub(crate) seen: Seen,
+    pub(crate) home: Home,
+    pub(crate) secrets: Vec<String>,
+    say: fn(&str),
+}
+
+/// What the stage has seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) began_us: i64,
+    /// Occasions in (.0, .1] may have been taken, those in (.1, …] must: jobs were written between.
+    pub(crate) applied_us: (i64, i64),
+    pub(crate) paused_us: (i64, i64),
+    pub(crate) faults: Vec<Done>,
+    pub(crate) deaths: Vec<String>,
+    pub(crate) open: Vec<String>,
+    pub(crate) checksum_before: String,
+    /// The condition that stopped it, and how long the stop took.
+    pub(crate) stopped: Option<(String, u64)>,
+    pub(crate) verdict: serde_json::Value,
+}
+
+/// The load that a variant puts on.
+fn load_of(drill: &Drill, variant: Variant) -> crate::drill::Load {
+    match variant {
+        Variant::Normal if drill.fault == Act::Nothing => crate::drill::Load::Usual,
+        _ => drill.shape.load,
+    }
+}
+
+impl Stage {
+    pub(crate) fn load(&self) -> crate::drill::Load {
+        load_of(self.drill, self.plan.variant)
+    }
+
+    /// Builds the cluster and waits until it takes work.
+    pub(crate) async fn build(order: &Order) -> Result<Self, Error> {
+        let plan = order.plan.clone();
+        let unknown = || {
+            Error::Refused(format!(
+                "there is no drill {:?}; `sichen drill list` has them",
+                plan.drill
+            ))
+        };
+        let drill = catalogue::find(&plan.drill).ok_or_else(unknown)?;
+        let began_us = wall_us();
+        let home = Home::make()?;
+        let business = |e| Error::stage("the business database", e);
+        business::create(&home.business()).map_err(business)?;
+        let checksum_before = business::content(&home.business())
+            .map_err(business)?
+            .checksum;
+        let mut server = Member::new(&order.exe, "server", &home.logs());
+        server.words([
+            "server".as_ref(),
+            "--data".as_ref(),
+            home.server().as_os_str(),
+        ]);
+        server.words([
+            "--beat",
+            &format!("{BEAT_MS}ms"),
+            "--session-ttl",
+            &format!("{SESSION_MS}ms"),
+        ]);
+        server.variable("SICHEN_LOG", "info");
+        if !server.start_server().await? {
+            return Err(Error::stage(
+                "the server did not start",
+                home.tail("server"),
+            ));
+        }
+        let to = server.address.trim_start_matches("http://").to_owned();
+        let link = Proxy::to(to)
+            .await
+            .map_err(|e| Error::stage("a proxy", e))?;
+        let program = Program {
+            exe: order.exe.clone(),
+            server: server.address.clone(),
+            token_file: home.server().join("token"),
+        };
+        let secret = format!("planted-{:016x}", plan.seed ^ 0x5eed_0bad_cafe_f00d);
+        let secrets = vec![
+            secret.clone(),
+            read(&home, "token"),
+            read(&home, "join-token"),
+        ];
+        let mut stage = Self {
+            cluster: Cluster {
+                server,
+                workers: Vec::new(),
+            },
+            workers_link: link,
+            database_link: None,
+            program,
+            growing: Growing::new(home.tasks()),
+            seen: Seen {
+                began_us,
+                checksum_before,
+                ..Seen::default()
+            },
+            drill,
+            plan,
+            home,
+            secrets,
+            say: order.say,
+        };
+        stage.hire(&secret)?;
+        stage.until_workers_are_there().await?;
+        Ok(stage)
+    }
+
+    /// Starts the workers.
+    fn hire(&mut self, secret: &str) -> Result<(), Error> {
+        let setting = Setting {
+            business: self.home.business(),
+            evidence: self.home.tasks(),
+            slow: self.home.slow(),
+            load: self.load().into(),
+            mistake: self.plan.mistake,
+        };
+        let text = serde_json::to_string(&setting).map_err(|e| Error::stage("a setting", e))?;
+        write(&self.home.setting(), &text)?;
+        for n in 1..=self.drill.shape.workers {
+            let name = format!("worker-{n}");
+            let config = self.home.worker(&format!("{name}.json"));
+            // JSON is YAML, too.
+            let text = serde_json::json!({ "processes": { load::HANDLER: {
+                "argv": [self.program.exe, "drill", "task"],
+                "env": {
+                    task::SETTING_VARIABLE: self.home.setting(),
+                    task::WORKER_VARIABLE: name,
+                    task::SECRET_VARIABLE: secret,
+                },
+            }}});
+            write(&config, &text.to_string())?;
+            let mut member = Member::new(&self.program.exe, &name, &self.home.logs());
+            let server = format!("http://{}", self.workers_link.address());
+            let slots = self.drill.shape.slots.to_string();
+            member.words([
+                "worker", "--name", &name, "--server", &server, "--slots", &slots,
+            ]);
+            member.words(["--drain-grace", "10s", "--config"]);
+            member.words([
+                config.into_os_string(),
+                "--data".into(),
+                self.home.worker(&name).into(),
+            ]);
+            member.words([
+                "--join-token-file".into(),
+                self.home.server().join("join-token").into_os_string(),
+            ]);
+            member.start()?;
+            self.cluster.workers.push(member);
+        }
+        Ok(())
+    }
+
+    async fn until_workers_are_there(&self) -> Result<(), Error> {
+        let watch = Stopwatch::start();
+        loop {
+            let there = self.program.json(&["get", "workers"]).await?;
+            let count = there["items"].as_array().map_or(0, Vec::len);
+            if count >= self.cluster.workers.len() {
+                return Ok(());
+            }
+            if watch.is_past(Duration::from_secs(60)) {
+                return Err(Error::stage(
+                    "the workers did not register",
+                    self.home.tail("worker-1"),
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// From the first job to the quiet after the last.
+    pub(crate) async fn play(&mut self) -> Result<(), Error> {
+        self.seen.applied_us.0 = wall_us();
+        for job in &JOBS {
+            let path = self.home.document(job.name);
+            write(&path, &load::document(job).to_string())?;
+            let path = path.to_string_lossy().into_owned();
+            self.program.run(&["apply", "-f", &path]).await?;
+        }
+        self.seen.applied_us.1 = wall_us();
+        (self.say)(&format!(
+            "{}: a server and {} workers are at work",
+            self.plan.drill,
+            self.cluster.workers.len()
+        ));
+        if let Some(reason) = self.under_load().await? {
+            let watch = Stopwatch::start();
+            self.cluster.kill().await;
+            self.seen.paused_us = (wall_us(), wall_us());
+            (self.say)(&format!("stopped: {reason}"));
+            self.seen.stopped = Some((reason, watch.ms()));
+            return Ok(());
+        }
+        self.seen.paused_us.0 = wall_us();
+        for job in &JOBS {
+            self.program.run(&["pause", job.name]).await?;
+        }
+        self.seen.paused_us.1 = wall_us();
+        self.settle().await?;
+        let history = self.home.history();
+        self.program.write(&["export"], &history).await?;
+        self.cluster.dismiss().await?;
+        self.growing.look();
+        self.seen.verdict = self.program.verdict(&history).await?;
+        Ok(())
+    }
+
+    /// The load and the faults; why it was stopped, if it was.
+    async fn under_load(&mut self) -> Result<Option<String>, Error> {
+        let watch = Stopwatch::start();
+        let mut coming: std::collections::VecDeque<Planned> = self.plan.faults.clone().into();
+        let mut looked_ms = 0;
+        while watch.ms() < self.plan.duration_ms || !coming.is_empty() {
+            self.growing.look();
+            if watch.ms() >= looked_ms + stop::LOOK_MS {
+                looked_ms = watch.ms();
+                if let Some(reason) = self.reason_to_stop(false) {
+                    return Ok(Some(reason));
+                }
+            }
+            match coming.front().copied() {
+                Some(planned) if watch.ms() >= planned.at_ms => {
+                    coming.pop_front();
+                    if let Some(reason) = self.fault(&planned).await? {
+                        return Ok(Some(reason));
+                    }
+                }
+                _ => tokio::time::sleep(TICK).await,
+            }
+        }
+        Ok(None)
+    }
+
+    /// One fault from its begin to its heal; why it was stopped, if it was.
+    async fn fault(&mut self, planned: &Planned) -> Result<Option<String>, Error> {
+        let (victim, in_flight) = self.seek(planned).await;
+        let named = self.name(planned.act, victim);
+        let at_us = wall_us();
+        let watch = Stopwatch::start();
+        let lost = self.lost_bytes();
+        self.act(planned.act, victim).await?;
+        (self.say)(&format!(
+            "{} {named}, {} tasks in flight",
+            what(planned.act),
+            in_flight.len()
+        ));
+        let mut done = Done {
+            act: planned.act,
+            victim: named,
+            at_us,
+            healed_us: at_us,
+            in_flight,
+            lost_bytes: 0,
+            can_miss: planned.act != Act::Nothing,
+        };
+        let mut looked_ms = 0;
+        while planned.heal.is_some() && watch.ms() < planned.hold_ms {
+            self.growing.look();
+            if watch.ms() >= looked_ms + stop::LOOK_MS {
+                looked_ms = watch.ms();
+                if let Some(reason) = self.reason_to_stop(true) {
+                    done.healed_us = wall_us();
+                    self.seen.faults.push(done);
+                    return Ok(Some(reason));
+                }
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        if let Some(heal) = planned.heal {
+            self.act(heal, victim).await?;
+            (self.say)(&format!("{} after {} ms", what(heal), watch.ms()));
+        }
+        done.healed_us = wall_us();
+        done.lost_bytes = self.lost_bytes() - lost;
+        self.seen.faults.push(done);
+        Ok(None)
+    }
+
+    fn lost_bytes(&self) -> u64 {
+        let links = std::iter::once(&self.workers_link).chain(&self.database_link);
+        links.map(Proxy::lost_bytes).sum()
+    }
+
+    /// Who it will be, and what is at work there: waits a while for something that has done a part of
+    /// its work, which is when a fault can do the most harm.
+    async fn seek(&mut self, planned: &Planned) -> (Victim, Vec<String>) {
+        let watch = Stopwatch::start();
+        let one = matches!(
+            planned.act,
+            Act::Kill { who: Who::AWorker } | Act::Freeze { who: Who::AWorker }
+        );
+        loop {
+            self.growing.look();
+            let at_work = self.at_work();
+            let in_time = watch.ms() <= SEEK_MS;
+            let half_done = at_work.iter().filter(|a| a.steps > 0);
+            let busy: BTreeSet<String> = half_done.map(|a| a.worker.clone()).collect();
+            if !busy.is_empty() || !in_time {
+                let victim = if one {
+                    self.draw(planned.draw, &busy)
+                } else {
+                    None
+                };
+                let named = victim.map(|w| self.cluster.workers[w].name.clone());
+                let hit = at_work
+                    .iter()
+                    .filter(|a| named.as_ref().is_none_or(|n| &a.worker == n));
+                return (Victim(victim), hit.map(judge::name).collect());
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// One of the workers, of the `busy` ones if there are any.
+    fn draw(&self, draw: u32, busy: &BTreeSet<String>) -> Option<usize> {
+        let workers = self.cluster.workers.iter().enumerate();
+        let from = workers.filter(|(_, w)| busy.is_empty() || busy.contains(&w.name));
+        let from: Vec<usize> = from.map(|(place, _)| place).collect();
+        let place = usize::try_from(draw).ok()?.checked_rem(from.len())?;
+        from.get(place).copied()
+    }
+
+    /// Attempts that have begun and not ended, as far as their own evidence says, on workers that are
+    /// up. Older ones than a session may have been cut short long ago.
+    fn at_work(&self) -> Vec<Attempt> {
+        let up: BTreeSet<&str> = self
+            .cluster
+            .workers
+            .iter()
+            .filter(|w| w.is_up() && !w.is_frozen())
+            .map(|w| w.name.as_str())
+            .collect();
+        let fresh = wall_us() - 2_000_000;
+        let attempts = evidence::attempts(&self.growing.lines).into_iter();
+        attempts
+            .filter(|a| a.ended_us.is_none() && !a.refused && a.last_us > fresh)
+            .filter(|a| up.contains(a.worker.as_str()))
+            .collect()
+    }
+
+    fn name(&self, act: Act, Victim(worker): Victim) -> String {
+        if let Some(member) = worker.and_then(|w| self.cluster.workers.get(w)) {
+            return member.name.clone();
+        }
+        match act {
+            Act::Kill { who } | Act::Freeze { who } | Act::Roll { who } => match who {
+                Who::Server => "the server".to_owned(),
+                Who::AWorker | Who::All => "server and workers".to_owned(),
+            },
+            Act::Stall { .. } | Act::LoseAnswers { .. } | Act::LoseRequests { .. } => {
+                "the workers' way to the server".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Looks whether the drill must be stopped.
+    fn reason_to_stop(&mut self, fault_is_on: bool) -> Option<String> {
+        let deaths: Vec<String> = self.cluster.members().filter_map(Member::death).collect();
+        self.seen.deaths.extend(deaths);
+        let began = self.growing.lines.iter().map(|l| l.at_us).max();
+        let healed = self.seen.faults.last().map(|f| f.healed_us);
+        let since = began
+            .into_iter()
+            .chain(healed)
+            .chain([self.seen.applied_us.1])
+            .max();
+        let silence_us = wall_us() - since.unwrap_or(i64::MAX);
+        let silence_ms = match fault_is_on {
+            true => 0,
+            false => u64::try_from(silence_us / 1_000).unwrap_or(0),
+        };
+        stop::reason(&stop::Look {
+            // What can't be read now is read the next time.
+            doubled: business::doubled(&self.home.business()).unwrap_or_default(),
+            deaths: self.seen.deaths.clone(),
+            free_bytes: free_bytes(self.home.path()),
+            silence_ms,
+        })
+    }
+
+    /// Waits until no run is open.
+    async fn settle(&mut self) -> Result<(), Error> {
+        let watch = Stopwatch::start();
+        loop {
+            let mut open = Vec::new();
+            for state in ["scheduled", "running"] {
+                let runs = self
+                    .program
+                    .json(&["runs", "--limit", "100", "--state", state])
+                    .await?;
+                let keys = runs["items"].as_array().into_iter().flatten();
+                open.extend(
+                    keys.map(|r| format!("{} is {state}", r["key"].as_str().unwrap_or("?"))),
+                );
+            }
+            if open.is_empty() || watch.ms() > SETTLE_MS {
+                self.seen.open = open;
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    /// What must have been taken, and what may have been.
+    pub(crate) fn occasions(&self) -> (Vec<Occasion>, Vec<Occasion>) {
+        let (asked, done) = self.seen.applied_us;
+        let (pausing, paused) = self.seen.paused_us;
+        let must = load::occasions(done, pausing);
+        let mut may = load::occasions(asked, done);
+        may.extend(load::occasions(pausing, paused));
+        (must, may)
+    }
+}
+
+/// An act's word.
+pub(crate) fn what(act: Act) -> String {
+    let value = serde_json::to_value(act).unwrap_or_default();
+    value["do"].as_str().unwrap_or("act").replace('-', " ")
+}
+
+fn read(home: &Home, name: &str) -> String {
+    std::fs::read_to_string(home.server().join(name)).unwrap_or_default()
+}
+
+fn write(path: &std::path::Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|e| Error::folder(path, e))
+}
+
+fn free_bytes(path: &std::path::Path) -> u64 {
+    #[allow(clippy::useless_conversion, reason = "of another width elsewhere")]
+    let free = |stat: nix::sys::statvfs::Statvfs| {
+        u64::from(stat.blocks_available()).saturating_mul(stat.fragment_size().into())
+    };
+    // A place that can't be asked is not said to be full.
+    nix::sys::statvfs::statvfs(path).map_or(u64::MAX, free)
+}

@@ -1,0 +1,354 @@
+//! `sichen drill`: rehearsed failures on a cluster of this very program.
+//!
+//! # Not here
+//! The drills (`sichen-drill`).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use sichen_core::document::Duration as Length;
+use sichen_drill::drill::{Drill, Need, Store, Variant};
+use sichen_drill::outcome::{self, About, Report};
+use sichen_drill::record::Outcome;
+use sichen_drill::schedule::{self, Mistake, Plan};
+use sichen_drill::stage::Order;
+use sichen_drill::{catalogue, folder, record, task};
+
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Output};
+
+/// Stopped by one of the drill's own conditions.
+const STOPPED: u8 = 3;
+
+/// Rehearse failures on a cluster of this program, and leave the evidence in a folder.
+///
+/// A drill starts a server and workers of its own, puts a load on them, changes one condition, and
+/// judges what the tasks themselves wrote down. It touches nothing but its own processes and files.
+/// Exit code 0: all that must hold holds; 1: something does not; 3: stopped, because a condition to
+/// stop held.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    List(List),
+    Run(Run),
+    Replay(Replay),
+    Compare(Compare),
+    /// The task of a drill (started by its workers).
+    #[command(hide = true)]
+    Task,
+}
+
+/// List the drills: what each is about, and what it needs.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Carry out a drill.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Which, by its name in `sichen drill list`.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// When the faults come is drawn from this; the same seed gives the same faults.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How long the load lasts: faults come again and again [default: one fault].
+    #[arg(long, value_name = "LENGTH")]
+    duration: Option<Length>,
+    /// How long the condition is changed: not at all, a little shorter than the bound that it is
+    /// measured by, longer, much longer.
+    #[arg(long, value_enum, default_value = "failure", conflicts_with = "batch")]
+    variant: VariantName,
+    /// All four variants, one after the other: four records that differ in that alone.
+    #[arg(long)]
+    batch: bool,
+    /// A new directory for the evidence [default: drill-NAME-TIME here].
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
+    /// Make a deliberate mistake, which the drill must find.
+    #[arg(long, hide = true, value_enum)]
+    mistake: Option<MistakeName>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Carry out a drill again, with the very faults of an earlier one.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The folder that it left.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// A new directory for the evidence [default: drill-NAME-TIME here].
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Compare two drills that differ in one condition at most.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The folder of one.
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The folder of the other.
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// [`Variant`], on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum VariantName {
+    Normal,
+    Boundary,
+    Failure,
+    Recovery,
+}
+
+/// [`Mistake`], on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MistakeName {
+    NoFence,
+    ForgetStep,
+}
+
+/// Carries out `sichen drill`.
+pub async fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::List(args) => list(args),
+        Command::Run(args) => carry_out(args).await,
+        Command::Replay(args) => replay(args).await,
+        Command::Compare(args) => compare(&args),
+        Command::Task => task::run()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|e| Failure::new(Exit::Failed, e.to_string())),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    topic: &'static str,
+    claim: &'static str,
+    condition: &'static str,
+    needs: Vec<&'static str>,
+}
+
+fn needs(drill: &Drill) -> Vec<&'static str> {
+    let store = match drill.store {
+        Store::Any | Store::Sqlite => None,
+        Store::Postgres => Some("PostgreSQL"),
+    };
+    let more = drill.needs.iter().map(|need| match need {
+        Need::Root => "root",
+        Need::PostgresPrograms => "the programs of a PostgreSQL server",
+        Need::Faketime => "libfaketime",
+        Need::Netns => "ip, iptables",
+    });
+    store.into_iter().chain(more).collect()
+}
+
+fn list(args: List) -> Result<ExitCode, Failure> {
+    let rows = catalogue::ALL.iter().map(|drill| Row {
+        name: drill.name,
+        topic: drill.topic,
+        claim: drill.claim,
+        condition: drill.condition,
+        needs: needs(drill),
+    });
+    let rows: Vec<Row> = rows.collect();
+    args.output.show(&rows, |rows| {
+        let cells = rows.iter().map(|r| {
+            let needs = match r.needs.as_slice() {
+                [] => "-".to_owned(),
+                needs => needs.join(", "),
+            };
+            [r.name.to_owned(), needs, r.topic.to_owned()]
+        });
+        output::table(["NAME", "NEEDS", "ABOUT"], cells)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: sichen_drill::Error) -> Failure {
+    use sichen_drill::Error as E;
+    let exit = match error {
+        E::Refused(_) | E::Folder { .. } => Exit::Usage,
+        E::Incomparable(_) => Exit::Refused,
+        E::Stage(_) => Exit::Failed,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+fn found(name: &str) -> Result<&'static Drill, Failure> {
+    catalogue::find(name).ok_or_else(|| {
+        let known: Vec<String> = catalogue::ALL.iter().map(|d| d.name.to_owned()).collect();
+        let near = crate::names::near(name, &known);
+        let hint = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        Failure::usage(format!(
+            "SC7050: there is no drill {name:?}{hint}\n  `sichen drill list` lists them"
+        ))
+    })
+}
+
+async fn carry_out(args: Run) -> Result<ExitCode, Failure> {
+    let drill = found(&args.name)?;
+    let duration_ms = args
+        .duration
+        .map(|d| u64::try_from(d.0.as_millis()).unwrap_or(u64::MAX));
+    let variant = match args.variant {
+        VariantName::Normal => Variant::Normal,
+        VariantName::Boundary => Variant::Boundary,
+        VariantName::Failure => Variant::Failure,
+        VariantName::Recovery => Variant::Recovery,
+    };
+    let mistake = args.mistake.map(|m| match m {
+        MistakeName::NoFence => Mistake::NoFence,
+        MistakeName::ForgetStep => Mistake::ForgetStep,
+    });
+    let planned = |variant, duration_ms| Plan {
+        mistake,
+        ..schedule::plan(drill, variant, args.seed, duration_ms)
+    };
+    let place = args
+        .evidence
+        .clone()
+        .unwrap_or_else(|| new_place(drill.name));
+    if !args.batch {
+        let report = one(planned(variant, duration_ms), &place, args.output).await?;
+        args.output.show(&report, text)?;
+        return Ok(code(report.verdict));
+    }
+    // All of one length, so that they differ in one condition alone.
+    let longest = schedule::usual_duration_ms(drill, Variant::Recovery);
+    let duration_ms = Some(duration_ms.unwrap_or(0).max(longest));
+    let mut reports = Vec::new();
+    for variant in Variant::ALL {
+        let place = place.join(variant.name());
+        reports.push(one(planned(variant, duration_ms), &place, args.output).await?);
+        if reports
+            .last()
+            .is_some_and(|r| r.verdict == Outcome::Stopped)
+        {
+            break;
+        }
+    }
+    let worst = reports.iter().map(|r| r.verdict).max_by_key(|v| match v {
+        Outcome::Passed => 0,
+        Outcome::Failed => 1,
+        Outcome::Stopped => 2,
+    });
+    args.output.show(&reports, |reports| {
+        reports.iter().map(text).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(code(worst.unwrap_or(Outcome::Failed)))
+}
+
+async fn replay(args: Replay) -> Result<ExitCode, Failure> {
+    let plan = folder::plan(&args.folder).map_err(failure)?;
+    let place = args
+        .evidence
+        .clone()
+        .unwrap_or_else(|| new_place(&plan.drill));
+    let report = one(plan, &place, args.output).await?;
+    args.output.show(&report, text)?;
+    Ok(code(report.verdict))
+}
+
+/// One drill, or its interruption: dropping the stage ends its processes.
+async fn one(plan: Plan, place: &std::path::Path, output: Output) -> Result<Report, Failure> {
+    let order = Order {
+        exe: std::env::current_exe()?,
+        plan,
+        say: if output.is_table() { say } else { |_| {} },
+    };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let about = About {
+        command: format!("sichen {}", words.join(" ")),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        owner: std::env::var("USER").unwrap_or_else(|_| "nobody is named (USER)".to_owned()),
+    };
+    tokio::select! {
+        report = outcome::carry_out(&order, &about, place) => report.map_err(failure),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Failed, "interrupted")),
+    }
+}
+
+fn say(text: &str) {
+    output::remark(text);
+}
+
+fn new_place(name: &str) -> PathBuf {
+    PathBuf::from(format!("drill-{name}-{}", outcome::stamp()))
+}
+
+fn code(verdict: Outcome) -> ExitCode {
+    match verdict {
+        Outcome::Passed => ExitCode::SUCCESS,
+        Outcome::Failed => Exit::Failed.into(),
+        Outcome::Stopped => ExitCode::from(STOPPED),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    // One that was stopped half-way says nothing of what holds at the end.
+    let findings = report.findings.iter().filter(|_| report.stopped.is_none());
+    for finding in findings {
+        let word = if finding.ok { "ok    " } else { "NOT SO" };
+        text.push_str(&format!(
+            "{word}  {}: {}\n",
+            finding.pass_when, finding.seen
+        ));
+    }
+    let word = match report.verdict {
+        Outcome::Passed => "PASSED",
+        Outcome::Failed => "FAILED",
+        Outcome::Stopped => "STOPPED",
+    };
+    if let Some(why) = &report.stopped {
+        text.push_str(&format!("stopped: {why}\n"));
+    }
+    text.push_str(&format!(
+        "{word}: {} ({}) in {:.1} s\n  evidence {}\n",
+        report.drill,
+        report.variant,
+        std::time::Duration::from_millis(report.took_ms).as_secs_f64(),
+        report.evidence.display()
+    ));
+    text
+}
+
+fn compare(args: &Compare) -> Result<ExitCode, Failure> {
+    let a = folder::record(&args.a).map_err(failure)?;
+    let b = folder::record(&args.b).map_err(failure)?;
+    let compared = record::compare(&a, &b).map_err(failure)?;
+    args.output.show(&compared, |c| {
+        let differs = match &c.differs {
+            Some((name, x, y)) => format!("{name}: {x} / {y}"),
+            None => "no condition".to_owned(),
+        };
+        let mut text = format!(
+            "differs: {differs}\nverdict: {:?} / {:?}\n",
+            c.verdicts.0, c.verdicts.1
+        );
+        let rows = c
+            .measures
+            .iter()
+            .map(|(name, x, y)| [name.clone(), x.clone(), y.clone()]);
+        text.push_str(&output::table(["MEASURED", "A", "B"], rows));
+        for (x, y) in &c.findings {
+            text.push_str(&format!("A {x}\nB {y}\n"));
+        }
+        text
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
