@@ -84,6 +84,13 @@ pub struct Pass {
     pub limits_run: bool,
 }
 
+/// When the next shard of a pool becomes ready that is not ready now.
+enum Next {
+    /// As the look has seen; never if `None`.
+    At(Option<Timestamp>),
+    Unknown,
+}
+
 impl Dispatcher {
     /// A dispatcher that hands grants to `courier`.
     #[must_use]
@@ -161,8 +168,10 @@ impl Dispatcher {
                 self.room.forget(&pool);
                 continue;
             };
-            self.dispatch_pool(&pool, fence, now, &mut pass).await?;
-            let next = self.context.store.next_ready_at(pool.clone(), now).await?;
+            let next = match self.dispatch_pool(&pool, fence, now, &mut pass).await? {
+                Next::At(next) => next,
+                Next::Unknown => self.context.store.next_ready_at(pool.clone(), now).await?,
+            };
             self.room.comes_later(&pool, next.is_some());
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
         }
@@ -308,14 +317,25 @@ impl Dispatcher {
         fence: Fence,
         now: Timestamp,
         pass: &mut Pass,
-    ) -> Result<(), Error> {
+    ) -> Result<Next, Error> {
         let candidates = self.candidates(pool, now).await?;
         let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
         if free == 0 {
             self.room.sessions(pool, candidates);
-            return Ok(());
+            return Ok(Next::Unknown);
         }
         self.room.begin(pool);
+        let first = self
+            .context
+            .store
+            .next_ready_at(pool.clone(), Timestamp::MIN);
+        let first = first.await?;
+        if first.is_none_or(|at| at > now) {
+            // Nothing is ready: an idle pool costs no more statements than this.
+            self.room.sessions(pool, candidates);
+            self.room.keep(pool, Vec::new(), true, false);
+            return Ok(Next::At(first));
+        }
         let (heads, deep, all) = self.ready_heads(pool, free).await?;
         let mut runs = Vec::with_capacity(heads.len());
         let mut known = BTreeMap::new();
@@ -370,7 +390,7 @@ impl Dispatcher {
         if !all {
             self.room.more_behind(pool);
         }
-        Ok(())
+        Ok(Next::Unknown)
     }
 
     /// The pool's sessions that work may be given to, full ones too.

@@ -136,14 +136,6 @@ impl Wake {
         self.hand_out.swap(false, Ordering::SeqCst) && !look
     }
 
-    /// Duties came to this node: whatever waits in them is to be looked at.
-    pub fn gained(&self) {
-        self.trigger();
-        self.dispatch();
-        self.reap();
-        self.backfill();
-    }
-
     /// A job was created or changed.
     pub fn trigger(&self) {
         self.trigger.notify_one();
@@ -227,21 +219,19 @@ impl Engine {
         let outage = Arc::new(AtomicBool::new(false));
         let beat = std_duration(self.settings.node.beat);
         let e = self.clone();
-        let hint: Hint = |e| e.coordinator.woken();
-        running.spawn("coordinate", outage.clone(), beat, Some(hint), move |now| {
+        running.spawn("coordinate", outage.clone(), beat, None, move |now| {
             let e = e.clone();
             async move {
-                let pass = e.coordinator.run_once(now).await?;
-                if let Some(now) = pass.told {
+                let (gained, told) = e.coordinator.run_once(now).await?;
+                if let Some(now) = told {
                     e.pulse.told(now);
                 }
-                if pass.gained {
-                    e.wake.gained();
+                if gained {
+                    e.wake.trigger();
+                    e.wake.dispatch();
+                    e.wake.backfill();
                 }
-                for (pool, address) in pass.moved {
-                    e.sessions.tell_moved(&pool, &address).await?;
-                }
-                Ok(pass.next)
+                Ok(None)
             }
         });
         let e = self.clone();
@@ -305,8 +295,7 @@ impl Engine {
         });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.backfill;
-        let pace = Duration::from_secs(2);
-        running.spawn("backfill", outage.clone(), pace, Some(hint), move |now| {
+        running.spawn("backfill", outage.clone(), sweep, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let pass = e.backfiller.run_once(now).await?;
@@ -316,7 +305,10 @@ impl Engine {
                 if pass.started > 0 {
                     e.wake.dispatch();
                 }
-                Ok(pass.next)
+                // What one waits for may come without a hint; where none runs there is nothing to see.
+                let soon = now.checked_add(BACKFILLING).ok();
+                let soon = soon.filter(|_| pass.running > 0);
+                Ok(pass.next.into_iter().chain(soon).min())
             }
         });
         let e = self;
@@ -338,6 +330,9 @@ impl Engine {
 }
 
 type Hint = fn(&Engine) -> &Notify;
+
+/// How often running backfills are looked at.
+const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
 
 /// How often the tables are looked at while there are peers: whoever asks them for a run, or applies
 /// a job there, wakes nobody here.

@@ -312,13 +312,6 @@ impl Store for PostgresStore {
     fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
         glance!(self, [], |read| duties::renew_node(read, node, ttl).await)
     }
-    fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
-        write!(self, Some(op), [cause], |tx| {
-            tx.lock_nodes(Vec::new(), node).await?;
-            tx.tell_time().await?;
-            duties::end_node(tx, node, &cause).await
-        })
-    }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
         write!(self, Some(op), [keys], |tx| {
             tx.take_turn(kept::Turn::Claim, "").await?;
@@ -337,7 +330,7 @@ impl Store for PostgresStore {
         })
     }
     fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {
-        read!(self, [], |read| duties::list(read).await)
+        glance!(self, [], |read| duties::list(read).await)
     }
     fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
         write!(self, Some(op), [job], |tx| {
@@ -393,8 +386,7 @@ impl Store for PostgresStore {
         until: Timestamp,
         limit: u32,
     ) -> Answer<'_, Vec<Job>> {
-        // Nothing is due while time is held: whoever looks for it must know.
-        read!(self, [partitions], |read| jobs::list_due(
+        glance!(self, [partitions], |read| jobs::list_due(
             read,
             &partitions,
             until,
@@ -587,7 +579,7 @@ impl Store for PostgresStore {
         partitions: Vec<u8>,
         page: Page<BackfillId>,
     ) -> Answer<'_, Vec<Backfill>> {
-        read!(self, [partitions, page], |read| backfills::list_running(
+        glance!(self, [partitions, page], |read| backfills::list_running(
             read,
             &partitions,
             &page

@@ -20,7 +20,6 @@ mod sql;
 mod tests;
 mod text;
 mod tree;
-mod twins;
 
 pub use tree::Tree;
 
@@ -73,7 +72,6 @@ const RULES: &[Rule] = &[
     docs::paths_exist,
     docs::commands_exist,
     docs::error_codes,
-    twins::in_step,
     cases::complete,
 ];
 

@@ -78,7 +78,6 @@ impl Player {
                 }
                 ToWorker::Cancel { key, .. } => drop(self.running.remove(&key)),
                 ToWorker::Superseded => self.running.clear(),
-                ToWorker::Moved { .. } => {}
             }
         }
     }

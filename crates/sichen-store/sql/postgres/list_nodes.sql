@@ -1,3 +1,3 @@
--- list_nodes: server nodes whose lease has not ended ($1: now). One row a server start: small.
+-- list_nodes: server nodes whose lease has not ended (at the clock $1). One row a server start: small.
 -- scans: node
-select id, address, expires_at from node where expires_at > $1 order by id
+select id, address, expires_at from node where expires_at > (select sichen_now($1::bigint[])) order by id

@@ -33,7 +33,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     }
     let uid = job.uid;
     if let Some(closing) = a.closing
-        && advance(tx, closing).is_none()
+        && advance(tx, &[], closing).is_none()
     {
         return ApplyVerdict::Conflict;
     }
@@ -142,7 +142,7 @@ pub(super) fn set_paused(
         }
         _ => return ApplyVerdict::Conflict,
     }
-    if advance(tx, closing).is_none() {
+    if advance(tx, &[], closing).is_none() {
         return ApplyVerdict::Conflict;
     }
     let Some(row) = tx.state.jobs.get_mut(&uid) else {
@@ -174,7 +174,7 @@ pub(super) fn delete(
         return false;
     }
     if let Some(closing) = closing
-        && (closing.job != uid || advance(tx, closing).is_none())
+        && (closing.job != uid || advance(tx, &[], closing).is_none())
     {
         return false;
     }
@@ -233,14 +233,18 @@ pub(super) fn advance_all(
                 .jobs
                 .get(&item.job)
                 .is_none_or(|row| row.job.paused);
-        let advanced = if waits { None } else { advance(tx, item) };
+        let advanced = if waits {
+            None
+        } else {
+            advance(tx, fences, item)
+        };
         verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
     }
     verdicts
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
+fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Option<Vec<CreateVerdict>> {
     let row = tx
         .state
         .jobs
@@ -290,7 +294,7 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Option<Vec<CreateVerdict>> {
     let lost = usize::from(zoo::is("mark-before-runs") && ver % 7 == 0);
     let kept = item.runs.len().saturating_sub(lost);
     let runs = item.runs.into_iter().take(kept);
-    let verdicts = runs.map(|run| runs::create(tx, &[], run)).collect();
+    let verdicts = runs.map(|run| runs::create(tx, fences, run)).collect();
     if decided {
         chains::restart(tx, item.job);
     }

@@ -8,7 +8,7 @@
 //! # Not here
 //! When they are sent ([`super::tx`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ pub(super) const ROWS: usize = 5_000;
 /// The statements that take many rows, in the order in which they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Batched {
+    AdvanceJob,
     InsertRun,
     InsertShards,
     LeaseShard,
@@ -35,6 +36,7 @@ pub(super) enum Batched {
 impl Batched {
     pub fn statement(self) -> &'static str {
         match self {
+            Batched::AdvanceJob => sql::ADVANCE_JOB,
             Batched::InsertRun => sql::INSERT_RUN,
             Batched::InsertShards => sql::INSERT_SHARDS,
             Batched::LeaseShard => sql::LEASE_SHARD,
@@ -57,6 +59,8 @@ pub(super) struct Gathered {
     settled: BTreeMap<i64, (&'static str, String, i64)>,
     active: BTreeMap<Uuid, [i64; 2]>,
     grants: BTreeMap<i64, i64>,
+    /// Jobs whose marks move.
+    advanced: BTreeSet<Uuid>,
 }
 
 impl Gathered {
@@ -82,6 +86,17 @@ impl Gathered {
         }
     }
 
+    /// The mark of `job` moves.
+    pub fn advance(&mut self, job: Uuid, row: impl Params) {
+        self.advanced.insert(job);
+        self.add(Batched::AdvanceJob, row);
+    }
+
+    /// Whether its mark is about to move already.
+    pub fn advances(&self, job: Uuid) -> bool {
+        self.advanced.contains(&job)
+    }
+
     pub fn count_grant(&mut self, session: i64) {
         *self.grants.entry(session).or_default() += 1;
     }
@@ -102,6 +117,7 @@ impl Gathered {
         for (session, by) in std::mem::take(&mut self.grants) {
             self.add(Batched::CountGrant, (session, by));
         }
+        self.advanced.clear();
         let mut statements = Vec::new();
         for (of, rows) in std::mem::take(&mut self.rows) {
             let mut rows = rows.into_iter();

@@ -42,9 +42,10 @@ impl Time {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let (given, steady) = match &self.given {
             Some(clock) => {
-                let kept = keeper.kept;
-                let now = keeper.time.read(clock.reading(), &kept).now;
-                (Some(now), Some(now))
+                let (kept, reading) = (keeper.kept, clock.reading());
+                let now = keeper.time.read(reading, &kept).now;
+                // A step ahead is for the statement to judge; a step back is not to be seen.
+                (Some(reading.wall.max(now)), Some(now))
             }
             None => (None, keeper.time.steady(SystemClock.elapsed())),
         };

@@ -6,6 +6,7 @@ use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::port::Fence;
+use sichen_core::timekeeping::Kept;
 
 use super::row::{at, int};
 use super::sql;
@@ -43,19 +44,18 @@ pub(super) async fn renew_node(
     ttl: SignedDuration,
 ) -> Result<Option<Timestamp>> {
     let params = (int(node.0), micros(ttl), read.clock());
-    read.one(sql::RENEW_NODE, params, |row| row.at(0)).await
-}
-
-pub(super) async fn end_node(tx: &mut Tx, id: NodeId, cause: &str) -> Result<bool> {
-    if !tx.run_one(sql::END_NODE, (int(id.0), at(tx.now))).await? {
-        return Ok(false);
-    }
-    let happened = Happened {
-        cause,
-        ..Happened::new(Kind::NodeEnded, "live", "ended")
-    };
-    tx.event(&Entity::Node(id), 2, &happened)?;
-    Ok(true)
+    let renewed = read.one(sql::RENEW_NODE, params, |row| {
+        let kept = Kept {
+            mark: row.at(2)?,
+            held: row.flag(3)?,
+            accepts: row.u32(4)?,
+        };
+        Ok((row.at(0)?, row.at(1)?, kept))
+    });
+    Ok(renewed.await?.map(|(end, wall, kept)| {
+        read.hear(wall, &kept);
+        end
+    }))
 }
 
 /// A length of time as statements take it.
@@ -135,8 +135,9 @@ pub(super) async fn release(tx: &mut Tx, fences: &[Fence]) -> Result<()> {
 }
 
 pub(super) async fn list(read: &Read) -> Result<(Vec<Node>, Vec<Duty>)> {
+    // The nodes first: a duty that changes hands in between is then nobody's rather than a dead one's.
     let nodes = read
-        .all(sql::LIST_NODES, [at(read.now)], |row| row.node())
+        .all(sql::LIST_NODES, [read.clock()], |row| row.node())
         .await?;
     let mut duties = read
         .all(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))

@@ -9,6 +9,7 @@ use sichen_core::port::{
     Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
 };
 
+use super::param::params;
 use super::row::{at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{calendars, capped, chains, runs, sql};
@@ -32,7 +33,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
         begun = closing.to;
-        if closing.job != job.uid || advance(tx, closing).await?.is_none() {
+        if closing.job != job.uid || advance(tx, &[], closing).await?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
         ver = ver_of(tx, job.uid).await?;
@@ -127,7 +128,7 @@ pub(super) async fn set_paused(
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
     }
     let next_due = closing.next_due;
-    if advance(tx, closing).await?.is_none() {
+    if advance(tx, &[], closing).await?.is_none() {
         return Ok(ApplyVerdict::Conflict);
     }
     let closed = tx.job(job.uid).await?.map_or(job, |row| row.job);
@@ -165,7 +166,7 @@ pub(super) async fn delete(
     }
     let mut ver = expected_ver;
     if let Some(closing) = closing {
-        if closing.job != uid || advance(tx, closing).await?.is_none() {
+        if closing.job != uid || advance(tx, &[], closing).await?.is_none() {
             return Ok(false);
         }
         ver = ver_of(tx, uid).await?;
@@ -189,10 +190,7 @@ pub(super) async fn list_due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<Job>> {
-    if read.told().held {
-        return Ok(Vec::new());
-    }
-    let params = (at(until), array(partitions), limit);
+    let params = (at(until), array(partitions), limit, read.clock());
     read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
         .await
 }
@@ -244,7 +242,7 @@ pub(super) async fn advance_all(
         let advanced = if waits {
             None
         } else {
-            advance(tx, item).await?
+            advance(tx, fences, item).await?
         };
         verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
     }
@@ -252,7 +250,11 @@ pub(super) async fn advance_all(
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>>> {
+async fn advance(
+    tx: &mut Tx,
+    fences: &[Fence],
+    item: Advance,
+) -> Result<Option<Vec<CreateVerdict>>> {
     let Some(row) = tx.job(item.job).await?.filter(|row| !row.deleted) else {
         return Ok(None);
     };
@@ -266,16 +268,20 @@ async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>
         return Ok(None);
     }
     let (chain, decided) = job.passed(item.to);
-    let params = (
+    if tx.gathered(|gathered| gathered.advances(job.uid.0)) {
+        // A second step of one job comes after the first.
+        tx.press().await?;
+    }
+    let params = params![
         job.uid.0,
         job.ver,
         at(item.from),
         at(item.to),
         opt_at(item.next_due),
         chains::text(chain.as_ref())?,
-    );
-    tx.must(sql::ADVANCE_JOB, params).await?;
-    tx.job_changed(job.uid);
+    ];
+    tx.gathered(|gathered| gathered.advance(job.uid.0, params));
+    tx.job_advanced(job.uid, item.to, item.next_due, chain);
     let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
     let decisions: Vec<_> = item
         .decisions
@@ -301,7 +307,7 @@ async fn advance(tx: &mut Tx, item: Advance) -> Result<Option<Vec<CreateVerdict>
     for decision in &item.decisions {
         insert_decision(tx, job.uid, decision).await?;
     }
-    let verdicts = runs::create_all(tx, &[], item.runs).await?;
+    let verdicts = runs::create_known(tx, fences, item.runs).await?;
     if decided {
         chains::restart(tx, job.uid).await?;
     }

@@ -19,6 +19,7 @@ use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
+use sichen_core::schedule::follow::Chain;
 
 use super::row::{DutyRow, JobRow, ShardRow, int};
 use super::sql;
@@ -245,6 +246,26 @@ impl Tx {
 
     pub fn job_changed(&self, uid: JobUid) {
         self.kept(|kept| drop(kept.jobs.remove(&uid)));
+    }
+
+    /// The job's mark has moved to `to`.
+    pub fn job_advanced(
+        &self,
+        uid: JobUid,
+        to: Timestamp,
+        next_due: Option<Timestamp>,
+        chain: Option<Chain>,
+    ) {
+        // As the row will say it: in whole microseconds.
+        let whole = |t: Timestamp| Timestamp::from_microsecond(t.as_microsecond()).unwrap_or(t);
+        self.kept(|kept| {
+            if let Some(row) = kept.jobs.get_mut(&uid) {
+                row.job.high_water = whole(to);
+                row.job.next_due = next_due.map(whole);
+                row.job.chain = chain;
+                row.job.ver += 1;
+            }
+        });
     }
 
     /// Shards of the run were changed, no matter which.

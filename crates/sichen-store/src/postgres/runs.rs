@@ -1,6 +1,5 @@
 //! Runs: written, stopped, settled, reopened.
 
-use futures_util::future::try_join;
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, Token};
@@ -29,6 +28,15 @@ pub(super) async fn create_all(
 ) -> Result<Vec<CreateVerdict>> {
     let occasions = runs.iter().map(|run| (run.job, run.occasion.key()));
     tx.look_for_runs(occasions.collect()).await?;
+    create_known(tx, fences, runs).await
+}
+
+/// As [`create_all`], of occasions that were looked for at once, or are looked for one by one.
+pub(super) async fn create_known(
+    tx: &mut Tx,
+    fences: &[Fence],
+    runs: Vec<NewRun>,
+) -> Result<Vec<CreateVerdict>> {
     let mut verdicts = Vec::with_capacity(runs.len());
     for run in runs {
         verdicts.push(create(tx, fences, run).await?);
@@ -568,28 +576,18 @@ pub(super) async fn reopen(
 }
 
 pub(super) async fn list_late(read: &Read, partitions: &[u8], limit: u32) -> Result<LateRuns> {
-    let listed = |statement| {
-        let params = (read.clock(), array(partitions), limit);
-        read.all(statement, params, |row| {
-            let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
-            Ok((RunId(row.u64(0)?), partition))
-        })
-    };
-    let first = |statement| {
-        let params = (read.clock(), array(partitions));
-        read.one(statement, params, |row| row.at(0))
-    };
-    let late = try_join(
-        listed(sql::LIST_LATE_RUNS),
-        listed(sql::LIST_UNSTARTED_RUNS),
-    );
-    let next = try_join(first(sql::GET_NEXT_DEADLINE), first(sql::GET_NEXT_START_BY));
-    let ((mut late, unstarted), (deadline, start_by)) = try_join(late, next).await?;
-    late.extend(unstarted);
+    let params = (read.clock(), array(partitions), limit);
+    let found = read.all(sql::LIST_LATE_RUNS, params, |row| {
+        let partition = row.opt_u64(1)?.and_then(|no| u8::try_from(no).ok());
+        let run = row.opt_u64(0)?.map(RunId);
+        Ok((run.zip(partition), row.opt_at(2)?))
+    });
+    let (late, next): (Vec<_>, Vec<_>) = found.await?.into_iter().unzip();
+    let mut late: Vec<_> = late.into_iter().flatten().collect();
     late.sort_unstable();
     late.dedup();
     late.truncate(limit as usize);
-    let next = deadline.into_iter().chain(start_by).min();
+    let next = next.into_iter().flatten().min();
     Ok(LateRuns { late, next })
 }
 

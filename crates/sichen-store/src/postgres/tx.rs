@@ -202,6 +202,12 @@ impl Read {
         self.common.time.known()
     }
 
+    /// Hears what a statement that read the clock itself said of it: the clock goes on from there, and
+    /// a step is noticed, as if it had been asked.
+    pub fn hear(&self, wall: Timestamp, kept: &KeptClock) {
+        self.common.time.read(wall, kept);
+    }
+
     /// Ends the transaction; the raw error, since only the caller can tell what it means.
     pub async fn end(&self, how: &'static str) -> std::result::Result<(), tokio_postgres::Error> {
         self.link().batch(how).await?;

@@ -32,7 +32,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
         begun = closing.to;
-        if closing.job != job.uid || advance(tx, closing)?.is_none() {
+        if closing.job != job.uid || advance(tx, &[], closing)?.is_none() {
             return Ok(ApplyVerdict::Conflict);
         }
         ver = ver_of(tx, job.uid)?;
@@ -125,7 +125,7 @@ pub(super) fn set_paused(
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
     }
     let next_due = closing.next_due;
-    if advance(tx, closing)?.is_none() {
+    if advance(tx, &[], closing)?.is_none() {
         return Ok(ApplyVerdict::Conflict);
     }
     let closed = tx.job(job.uid)?.map_or(job, |row| row.job);
@@ -164,7 +164,7 @@ pub(super) fn delete(
     }
     let mut ver = expected_ver;
     if let Some(closing) = closing {
-        if closing.job != uid || advance(tx, closing)?.is_none() {
+        if closing.job != uid || advance(tx, &[], closing)?.is_none() {
             return Ok(false);
         }
         ver = ver_of(tx, uid)?;
@@ -234,14 +234,18 @@ pub(super) fn advance_all(
             continue;
         }
         let waits = tx.told.held || tx.job(item.job)?.is_none_or(|row| row.job.paused);
-        let advanced = if waits { None } else { advance(tx, item)? };
+        let advanced = if waits {
+            None
+        } else {
+            advance(tx, fences, item)?
+        };
         verdicts.push(advanced.map_or(AdvanceVerdict::Conflict, AdvanceVerdict::Advanced));
     }
     Ok(verdicts)
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-fn advance(tx: &mut Tx<'_>, item: Advance) -> Result<Option<Vec<CreateVerdict>>> {
+fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Result<Option<Vec<CreateVerdict>>> {
     let Some(row) = tx.job(item.job)?.filter(|row| !row.deleted) else {
         return Ok(None);
     };
@@ -292,7 +296,7 @@ fn advance(tx: &mut Tx<'_>, item: Advance) -> Result<Option<Vec<CreateVerdict>>>
     let runs: Result<Vec<_>> = item
         .runs
         .into_iter()
-        .map(|run| runs::create(tx, &[], run))
+        .map(|run| runs::create(tx, fences, run))
         .collect();
     if decided {
         chains::restart(tx, job.uid)?;

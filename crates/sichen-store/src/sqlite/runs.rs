@@ -473,24 +473,18 @@ pub(super) fn reopen(
 }
 
 pub(super) fn list_late(read: &Read<'_>, partitions: &[u8], limit: u32) -> Result<LateRuns> {
-    let partitions = json_array(partitions);
-    let mut late = Vec::new();
-    for statement in [sql::LIST_LATE_RUNS, sql::LIST_UNSTARTED_RUNS] {
-        late.extend(
-            read.all(statement, (at(read.now), &partitions, limit), |row| {
-                let partition = u8::try_from(row.u32(1)?).unwrap_or(u8::MAX);
-                Ok((RunId(row.u64(0)?), partition))
-            })?,
-        );
-    }
+    let params = (at(read.now), json_array(partitions), limit);
+    let found = read.all(sql::LIST_LATE_RUNS, params, |row| {
+        let partition = row.opt_u64(1)?.and_then(|no| u8::try_from(no).ok());
+        let run = row.opt_u64(0)?.map(RunId);
+        Ok((run.zip(partition), row.opt_at(2)?))
+    })?;
+    let (late, next): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let mut late: Vec<_> = late.into_iter().flatten().collect();
     late.sort_unstable();
     late.dedup();
     late.truncate(limit as usize);
-    let mut next = None;
-    for statement in [sql::GET_NEXT_DEADLINE, sql::GET_NEXT_START_BY] {
-        let first = read.one(statement, (at(read.now), &partitions), |row| row.at(0))?;
-        next = next.into_iter().chain(first).min();
-    }
+    let next = next.into_iter().flatten().min();
     Ok(LateRuns { late, next })
 }
 

@@ -103,7 +103,6 @@ fn keys(e: &Event) -> &'static [&'static str] {
         | Kind::ShardStopped
         | Kind::ShardReopened
         | Kind::ReportRefused
-        | Kind::NodeEnded
         | Kind::SessionEnded => &[],
     }
 }
@@ -269,7 +268,6 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::SessionRegistered
         | Kind::SessionEnded
         | Kind::NodeRegistered
-        | Kind::NodeEnded
         | Kind::CalendarApplied
         | Kind::CalendarDeleted => {}
     }

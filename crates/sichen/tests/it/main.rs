@@ -31,7 +31,6 @@ mod import;
 mod logs;
 mod next;
 mod outage;
-mod peers;
 mod processes;
 mod program;
 mod proxy;

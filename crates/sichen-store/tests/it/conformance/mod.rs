@@ -99,7 +99,6 @@ macro_rules! conforms {
                 duties:
                     a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
                     a_live_owner_keeps_its_duty,
-                    an_ended_node_is_not_renewed_and_its_duties_are_free,
                     an_owner_that_claims_again_keeps_its_term,
                     an_expired_owners_duty_is_claimed_by_another,
                     a_release_under_an_old_term_is_passed_over,
@@ -133,6 +132,8 @@ macro_rules! conforms {
                 ;
                 schedules:
                     an_advance_writes_mark_runs_and_decisions_together,
+                    a_fired_run_is_born_leased_under_the_fences_of_both_duties,
+                    marks_of_many_jobs_move_in_one_call_and_one_that_conflicts_stays,
                     an_advance_from_another_mark_writes_nothing,
                     an_advance_of_an_old_revision_writes_nothing,
                     an_advance_that_counted_other_active_runs_writes_nothing,

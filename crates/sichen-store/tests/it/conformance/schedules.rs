@@ -1,10 +1,14 @@
 //! High-water marks and what is decided between them.
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::ids::{JobUid, Occasion, Revision};
+use sichen_core::ids::{JobUid, Occasion, Revision, ShardKey};
 use sichen_core::layout::Descriptor;
-use sichen_core::model::Decision;
-use sichen_core::port::{Advance, AdvanceVerdict, Counted, CreateVerdict, NewRun};
+use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::shard::Ending;
+use sichen_core::model::{Decision, DutyKey, partition_of};
+use sichen_core::port::{
+    Advance, AdvanceVerdict, Counted, CreateVerdict, Fence, FinishVerdict, NewRun,
+};
 
 use crate::bench::{Bench, at, wait};
 
@@ -61,6 +65,83 @@ pub fn an_advance_writes_mark_runs_and_decisions_together(b: &Bench) {
     assert_eq!(data["to"], at(25).as_microsecond());
     assert_eq!(data["runs"][0], format!("p/{}/0", one.as_microsecond()));
     assert_eq!(data["decisions"][0]["reason"], "overlap");
+}
+
+/// Firing is the right of the partition's owner, granting that of the pool's: it takes both, and a slot.
+pub fn a_fired_run_is_born_leased_under_the_fences_of_both_duties(b: &Bench) {
+    let (pool, session, job) = (b.pool(), b.session(1), b.job("nightly"));
+    let trigger = b.trigger(job);
+    let fire = |to: i64, fences: Vec<Fence>| {
+        let born = NewRun {
+            born_leased: Some(session),
+            ..b.planned_run(job, at(to))
+        };
+        let item = Advance {
+            runs: vec![born],
+            ..b.step(job, at(to))
+        };
+        let mut verdicts = wait(b.store.advance_schedules(b.op(), fences, vec![item]));
+        match verdicts.remove(0) {
+            AdvanceVerdict::Advanced(mut runs) => match runs.remove(0) {
+                CreateVerdict::Created(id, granted) => (id, granted),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    let (id, granted) = fire(10, vec![trigger.clone()]);
+    assert!(granted.is_none(), "without the pool's fence it waits");
+    assert_eq!(b.run(id).state, RunState::Scheduled);
+    let (id, granted) = fire(20, vec![trigger.clone(), pool.clone()]);
+    let shard = b.shard(ShardKey::new(id, 0));
+    assert_eq!(granted.map(|granted| granted.shard), Some(shard.clone()));
+    assert_eq!(shard.session, Some(session));
+    assert_eq!(b.run(id).state, RunState::Running);
+    let (id, granted) = fire(30, vec![trigger.clone(), pool.clone()]);
+    assert!(granted.is_none(), "its slot is taken");
+    assert_eq!(b.run(id).state, RunState::Scheduled);
+    let done = b.finish(b.report(shard.key, shard.token, Ending::Succeeded));
+    assert_eq!(done, FinishVerdict::Accepted(Some(RunState::Succeeded)));
+    b.take_over(&pool);
+    let (id, granted) = fire(40, vec![trigger, pool]);
+    assert!(granted.is_none(), "the pool is another's now");
+    assert_eq!(b.run(id).state, RunState::Scheduled);
+}
+
+pub fn marks_of_many_jobs_move_in_one_call_and_one_that_conflicts_stays(b: &Bench) {
+    let jobs = [b.job("one"), b.job("two"), b.job("three")];
+    let step = |job, planned: i64| Advance {
+        runs: vec![b.planned_run(job, at(planned))],
+        ..b.step(job, at(planned))
+    };
+    // The second step of a job counts from what the first has made of it.
+    let again = Advance {
+        from: at(10),
+        ..step(jobs[0], 20)
+    };
+    let stale = Advance {
+        from: at(5),
+        ..step(jobs[2], 10)
+    };
+    let items = vec![step(jobs[0], 10), step(jobs[1], 10), stale, again];
+    let mut fences: Vec<Fence> = Vec::new();
+    for job in jobs {
+        let key = DutyKey::Trigger(partition_of(job));
+        if !fences.iter().any(|fence| fence.key == key) {
+            fences.push(b.fence(key));
+        }
+    }
+    let verdicts = wait(b.store.advance_schedules(b.op(), fences, items));
+    let moved = |verdict: &AdvanceVerdict| matches!(verdict, AdvanceVerdict::Advanced(_));
+    let moved: Vec<bool> = verdicts.iter().map(moved).collect();
+    assert_eq!(moved, [true, true, false, true], "{verdicts:?}");
+    let mark = |job| {
+        let row = b.get_job(job);
+        (row.high_water, row.ver, row.active_runs)
+    };
+    assert_eq!(mark(jobs[0]), (at(20), 3, 2));
+    assert_eq!(mark(jobs[1]), (at(10), 2, 1));
+    assert_eq!(mark(jobs[2]), (b.now(), 1, 0));
 }
 
 pub fn an_advance_from_another_mark_writes_nothing(b: &Bench) {

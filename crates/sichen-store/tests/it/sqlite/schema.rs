@@ -58,6 +58,8 @@ fn every_statement_runs_on_an_index() {
                 .strip_prefix("SCAN ")
                 .and_then(|rest| rest.split(' ').next());
             let harmless = ["CONSTANT", "json_each"];
+            // What a subquery reads stands in lines of its own.
+            let scanned = scanned.filter(|table| !table.starts_with("(subquery-"));
             if let Some(table) = scanned.filter(|table| !harmless.contains(table)) {
                 assert!(
                     may_scan.contains(&table),
