@@ -18,6 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The furthest a clock may step ahead at once; beyond it time is held.
 pub const MAX_STEP: SignedDuration = SignedDuration::from_secs(30);
+/// How far the wall clock may be behind the time before that is called a step: what several processes
+/// have used differs by less.
+pub const MAX_BEHIND: SignedDuration = SignedDuration::from_secs(2);
 /// After so long a new anchor is set, so that a slow drift of the two clocks is no step.
 const ANCHOR_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
@@ -60,6 +63,32 @@ pub struct Told {
     pub wall: Timestamp,
     /// Whether the wall clock is ahead of what is believed.
     pub held: bool,
+}
+
+/// How the wall clock stands to the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It is believed.
+    #[default]
+    Right,
+    /// It stepped ahead, and is not believed.
+    Ahead,
+    /// It stepped back: time stands still until it has caught up.
+    Behind,
+}
+
+impl Told {
+    /// How the wall clock stands to the time.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        if self.held {
+            Standing::Ahead
+        } else if self.now.duration_since(self.wall) > MAX_BEHIND {
+            Standing::Behind
+        } else {
+            Standing::Right
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use nix::time::{ClockId, clock_gettime};
-use sichen_core::timekeeping::{Kept, Reading, Timekeeper, Told};
+use sichen_core::timekeeping::{Kept, Reading, Standing, Timekeeper, Told};
 
 /// Where a store takes its time from.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -105,13 +105,22 @@ impl Clock for ManualClock {
 pub(crate) struct Keeper {
     clock: Arc<dyn Clock>,
     state: Mutex<(Timekeeper, Kept)>,
+    standing: Mutex<Standing>,
 }
 
 impl Keeper {
     /// A keeper that goes on from what was kept.
     pub fn new(clock: Arc<dyn Clock>, kept: Kept) -> Self {
-        let state = Mutex::new((Timekeeper::default(), kept));
-        Self { clock, state }
+        let standing = if kept.held {
+            Standing::Ahead
+        } else {
+            Standing::Right
+        };
+        Self {
+            clock,
+            state: Mutex::new((Timekeeper::default(), kept)),
+            standing: Mutex::new(standing),
+        }
     }
 
     /// The time now, which is kept.
@@ -119,7 +128,8 @@ impl Keeper {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (keeper, kept) = &mut *state;
         let told = keeper.read(self.clock.reading(), kept);
-        report(&told, kept.held);
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        report(&told, &mut standing);
         (kept.mark, kept.held) = (told.now, told.held);
         told
     }
@@ -136,16 +146,24 @@ impl Keeper {
     }
 }
 
-/// Says it loudly when time begins to be held, and when no more.
-pub(crate) fn report(told: &Told, was_held: bool) {
+/// Says it loudly when the clock begins to be wrong, and when it is right again.
+pub(crate) fn report(told: &Told, was: &mut Standing) {
+    let before = std::mem::replace(was, told.standing());
+    if *was == before {
+        return;
+    }
     let ahead_seconds = told.wall.duration_since(told.now).as_secs();
-    if told.held && !was_held {
-        tracing::error!(
+    match *was {
+        Standing::Ahead => tracing::error!(
             ahead_seconds,
-            "the store's clock stepped ahead: nothing fires until it is accepted (sichen clock \
-             accept) or right again"
-        );
-    } else if was_held && !told.held {
-        tracing::warn!("the store's clock is believed again");
+            "SC4020: the store's clock stepped ahead: nothing fires until it is accepted (sichen \
+             clock accept) or right again"
+        ),
+        Standing::Behind => tracing::warn!(
+            ahead_seconds,
+            "SC4021: the store's clock stepped back: time stands still until it has caught up, \
+             nothing is repeated or left out"
+        ),
+        Standing::Right => tracing::warn!("the store's clock is believed again"),
     }
 }

@@ -156,6 +156,26 @@ fn while_the_clock_is_behind_time_stands() {
     w.check(110, false);
 }
 
+/// MISS-005: a step back is told from the little by which what others have used is ahead.
+#[test]
+fn how_the_clock_stands_is_told() {
+    let mut w = World::new();
+    w.pass(100);
+    assert_eq!(w.read().standing(), Standing::Right);
+    w.wall -= 2;
+    assert_eq!(w.read().standing(), Standing::Right);
+    w.wall -= 118;
+    assert_eq!(w.read().standing(), Standing::Behind);
+    w.pass(117);
+    assert_eq!(w.read().standing(), Standing::Behind);
+    w.pass(2);
+    assert_eq!(w.read().standing(), Standing::Right);
+    w.wall += 31;
+    assert_eq!(w.read().standing(), Standing::Ahead);
+    w.wall -= 31;
+    assert_eq!(w.read().standing(), Standing::Right);
+}
+
 #[test]
 fn a_slow_drift_is_no_step() {
     let mut w = World::new();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::timekeeping::{Kept, MAX_STEP, Reading, Timekeeper, Told};
+use sichen_core::timekeeping::{Kept, MAX_STEP, Reading, Standing, Timekeeper, Told};
 
 use super::param::Param;
 use super::row::at;
@@ -25,7 +25,7 @@ struct Keeper {
     time: Timekeeper,
     /// What the database had kept when it was last read.
     kept: Kept,
-    held: bool,
+    standing: Standing,
 }
 
 impl Time {
@@ -68,8 +68,8 @@ impl Time {
         };
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let told = keeper.time.read(reading, kept);
-        report(&told, keeper.held);
-        (keeper.kept, keeper.held) = (*kept, told.held);
+        report(&told, &mut keeper.standing);
+        keeper.kept = *kept;
         told
     }
 

@@ -56,7 +56,7 @@ fn said(clock: &wire::Clock, accept: bool) -> String {
              now: sichen clock accept"
         ),
         None if accept => "the clock is believed already; there is nothing to accept".to_owned(),
-        None if ahead < -1 => {
+        None if clock.is_behind() => {
             let behind = ahead.saturating_neg();
             format!("the clock is behind by {behind} s: time stands still until it has caught up")
         }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sichen_core::document::{Document, ScheduleSpec};
 use sichen_server::auth;
 use sichen_server::rest::wire::{
-    Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
+    self, Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
 };
 
 use super::offers;
@@ -104,6 +104,10 @@ pub async fn run(args: Doctor) -> Result<ExitCode, Failure> {
                 format!("{name} answers, the token is right"),
             );
             server(&mut found, &status, asked, answered);
+            let clock = client.get::<wire::Clock>(&["clock"], Query::new()).await;
+            if let Some(clock) = found.got("clock", clock) {
+                stepped(&mut found, &clock);
+            }
             let workers = workers(&mut found, &client).await;
             runs(&mut found, &client).await;
             jobs(&mut found, &client, workers.as_ref()).await;
@@ -154,6 +158,25 @@ fn files(found: &mut Findings, dir: &Path) {
         if let Err(error) = auth::read(&path) {
             found.add(Grade::Fail, "files", error.to_string());
         }
+    }
+}
+
+/// What the store makes of its own clock.
+fn stepped(found: &mut Findings, clock: &wire::Clock) {
+    let ahead = clock.ahead_seconds;
+    if clock.held {
+        let text = format!(
+            "the store's clock stepped ahead by {ahead} s and is not believed: nothing fires \
+             (SC4020); if it is right now: sichen clock accept"
+        );
+        found.add(Grade::Fail, "clock", text);
+    } else if clock.is_behind() {
+        let behind = ahead.saturating_neg();
+        let text = format!(
+            "the store's clock stepped back by {behind} s: time stands still until it has caught \
+             up (SC4021); keep it right with NTP"
+        );
+        found.add(Grade::Warn, "clock", text);
     }
 }
 

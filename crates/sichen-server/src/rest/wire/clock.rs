@@ -19,3 +19,12 @@ pub struct Clock {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_seconds: Option<i64>,
 }
+
+impl Clock {
+    /// Whether the clock stepped back, and time waits for it.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        let limit = sichen_core::timekeeping::MAX_BEHIND.as_secs();
+        !self.held && self.ahead_seconds <= -limit
+    }
+}

@@ -88,6 +88,32 @@ fn each_fault_is_found_with_its_weight() {
     }
 }
 
+/// MISS-005: a step of the store's clock is shown.
+#[test]
+fn a_step_of_the_stores_clock_is_found() {
+    let check = |ahead_seconds: i64, held: bool, expect: &[(Grade, &str)]| {
+        let clock = wire::Clock {
+            now: String::new(),
+            reading: String::new(),
+            ahead_seconds,
+            held,
+            accepted_seconds: None,
+        };
+        let mut found = Findings::default();
+        stepped(&mut found, &clock);
+        let text = found.checks.iter().map(|c| (c.grade, c.text.as_str()));
+        for ((grade, said), (wanted, part)) in text.zip(expect) {
+            assert_eq!(grade, *wanted);
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(found.checks.len(), expect.len());
+    };
+    check(0, false, &[]);
+    check(-1, false, &[]);
+    check(-120, false, &[(Grade::Warn, "back by 120 s")]);
+    check(3_600, true, &[(Grade::Fail, "ahead by 3600 s")]);
+}
+
 #[test]
 fn a_job_that_follows_its_open_run_has_not_ended() {
     let check = |schedules: serde_json::Value, active_runs: u32, ended: bool| {
