@@ -158,7 +158,8 @@ pub(crate) fn times(expression: &Expression, date: Date, hand_out: &mut dyn FnMu
     }
 }
 
-/// The named local times that a change leaves out; none where clocks are set back.
+/// The named local times that a change leaves out; none where clocks are set back. What a clock that was
+/// set back shortly before had shown by then is not left out.
 pub(crate) fn missing(expression: &Expression, zone: &Zone, change: i64) -> Vec<i64> {
     let gap = change + zone.offset(change - 1)..change + zone.offset(change);
     let mut found = Vec::new();
@@ -166,7 +167,7 @@ pub(crate) fn missing(expression: &Expression, zone: &Zone, change: i64) -> Vec<
     while date.number * DAY < gap.end {
         if expression.has_date(date) {
             times(expression, date, &mut |local| {
-                if gap.contains(&local) {
+                if gap.contains(&local) && !zone.shown_before(change, local) {
                     found.push(local);
                 }
             });

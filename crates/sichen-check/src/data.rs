@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use sichen_core::event::Event;
+use sichen_core::schedule::zones::Zones;
 
 /// All fields any kind may have; absent ones stay empty.
 #[derive(Debug, Default, Deserialize)]
@@ -36,6 +37,8 @@ pub(crate) struct Fields {
     /// Occasions that a step of the mark wrote runs for.
     pub runs: Vec<String>,
     pub decisions: Vec<Decided>,
+    /// What a job's zones were taken for.
+    pub zones: Option<Zones>,
     /// Runs that a step of a backfill wrote and retried, and instants that it left.
     pub written: Vec<u64>,
     pub reopened: Vec<u64>,

@@ -16,6 +16,7 @@ use crate::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
 use crate::schedule::follow::{Chain, Ended};
+use crate::schedule::zones::Zones;
 
 /// The number of trigger partitions; a job belongs to one for its whole life.
 pub const PARTITIONS: u8 = 64;
@@ -110,6 +111,8 @@ pub struct Job {
     pub next_due: Option<Timestamp>,
     /// What follows its runs, if it has such a schedule.
     pub chain: Option<Chain>,
+    /// What its zones were taken for at the mark, if its instants depend on any.
+    pub zones: Option<Zones>,
     /// Runs that are not closed, without those of backfills.
     pub active_runs: u32,
     /// Those of them that wait for others of the job; see [`Run::waits`].

@@ -163,6 +163,14 @@ pub trait Store: Send + Sync + 'static {
         until: Timestamp,
         limit: u32,
     ) -> Answer<'_, Vec<Job>>;
+    /// Live, unpaused jobs of these partitions whose mark was set by zone data older than `data`, at
+    /// most `limit`; see [`crate::schedule::zones`]. None while time is held.
+    fn list_outdated_jobs(
+        &self,
+        partitions: Vec<u8>,
+        data: String,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>>;
     /// Moves high-water marks and writes the runs and decisions in between.
     fn advance_schedules(
         &self,

@@ -101,6 +101,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
         actor: "bench".into(),
     };
     let apply = ApplyJob {
+        zones: None,
         name: document.job_name().unwrap(),
         new_uid: uid,
         expected_ver: None,

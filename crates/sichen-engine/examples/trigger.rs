@@ -55,6 +55,7 @@ fn fill(store: &dyn Store, jobs: i64) {
         .unwrap();
         let uid = JobUid(RandomIds.uuid());
         let job = ApplyJob {
+            zones: None,
             name: document.job_name().unwrap(),
             new_uid: uid,
             expected_ver: None,

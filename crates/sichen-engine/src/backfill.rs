@@ -441,5 +441,5 @@ async fn timing(
     let document = documents.get(store, job.uid, revision).await?;
     let calendars = documents.calendars(store, &document).await?;
     let (timing, _) = document.sound_timing(job.uid, &calendars);
-    Ok(Arc::new(timing))
+    Ok(Arc::new(timing.in_zones_of(job)))
 }

@@ -25,7 +25,7 @@ use sichen_core::port::{
     RequestVerdict, RunFilter, Store,
 };
 use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
-use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip};
+use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip, zone_data_version};
 
 use crate::blocked::{Blocked, told};
 use crate::context::Context;
@@ -106,15 +106,58 @@ impl Trigger {
         if fences.is_empty() {
             return Ok(Pass::default());
         }
+        let sweep = self.sweep_is_due(now);
+        let adopted = if sweep {
+            self.adopt(now).await?
+        } else {
+            Pass::default()
+        };
         let mut pass = self.fire(now).await?;
+        pass.runs += adopted.runs;
+        pass.skipped += adopted.skipped;
+        pass.next = pass.next.into_iter().chain(adopted.next).min();
         self.stop_late(now, &mut pass).await?;
-        if !self.sweep_is_due(now) {
+        if !sweep {
             return Ok(pass);
         }
         let op = self.context.op(self.coordinator.actor());
         for run in self.context.store.settle_runs(op, fences, LIMIT).await? {
             tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
         }
+        Ok(pass)
+    }
+
+    /// Looks at jobs whose marks were set by older zone data than is built in: what they have next may
+    /// have moved to another instant, or lie behind.
+    async fn adopt(&self, now: Timestamp) -> Result<Pass, Error> {
+        let store = &*self.context.store;
+        let data = zone_data_version().to_owned();
+        let outdated = store
+            .list_outdated_jobs(self.owned(now), data, LIMIT)
+            .await?;
+        let mut pass = Pass::default();
+        if outdated.len() == LIMIT as usize {
+            // The rest has its turn with the next pass.
+            *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            pass.next = Some(now);
+        }
+        let (mut items, mut names) = (Vec::new(), Vec::new());
+        let free = |job: &Job| !self.blocked.is_paused(job.uid, now);
+        for job in outdated.into_iter().filter(free) {
+            // One that can't be decided is reported where it is due.
+            let Some((item, more)) = self.decide(&job, now).await? else {
+                continue;
+            };
+            let again = if more { Some(now) } else { item.next_due };
+            pass.next = pass.next.into_iter().chain(again).min();
+            items.push(item);
+            names.push(job.name);
+        }
+        if !items.is_empty() {
+            let (jobs, data) = (items.len(), zone_data_version());
+            tracing::info!(jobs, data, "newer zone data is adopted");
+        }
+        self.write(items, names, now, &mut pass).await?;
         Ok(pass)
     }
 
@@ -272,7 +315,7 @@ impl Trigger {
             Err(error) => return Err(error),
         };
         let (timing, problems) = document.sound_timing(job.uid, &calendars);
-        let timing = timing.with(job.chain.as_ref());
+        let timing = timing.of(job);
         if !timing.has_schedules() {
             return Ok(None);
         }
@@ -356,6 +399,7 @@ fn postponed(job: &Job, now: Timestamp) -> Advance {
         from: job.high_water,
         to: job.high_water,
         next_due: now.checked_add(POSTPONED).ok(),
+        zones: None,
         pending: job.pending(),
         counted: None,
         runs: Vec::new(),
@@ -457,6 +501,9 @@ pub fn advance(
             Some(wake) if plan.more && wake <= now => Some(plan.high_water),
             wake => wake,
         },
+        zones: timing
+            .zones_at(to)
+            .filter(|at| job.zones.as_ref() != Some(at)),
         pending: job.pending(),
         counted: (policy != Overlap::Allow && !instants.is_empty()).then(|| Counted::of(job)),
         runs,

@@ -519,6 +519,7 @@ impl Sim {
             .expect("the schedule is written here");
         self.periods.insert(uid, period);
         let job = ApplyJob {
+            zones: None,
             name: JobName::new("default", &format!("job-{n}")).expect("a name"),
             new_uid: uid,
             expected_ver: None,

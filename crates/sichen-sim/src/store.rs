@@ -205,6 +205,7 @@ impl Store for Link {
         get_revision(job: JobUid, revision: Revision) -> Option<String>;
         list_jobs(page: Page<JobName>) -> Vec<Job>;
         list_due_jobs(partitions: Vec<u8>, until: Timestamp, limit: u32) -> Vec<Job>;
+        list_outdated_jobs(partitions: Vec<u8>, data: String, limit: u32) -> Vec<Job>;
         list_decisions(job: JobUid, from: Timestamp, limit: u32) -> Vec<Decision>;
         get_run(run: RunId) -> Option<(Run, Progress)>;
         find_run(job: JobUid, occasion: Occasion) -> Option<RunId>;

@@ -193,6 +193,14 @@ impl Store for MemoryStore {
     ) -> Answer<'_, Vec<Job>> {
         self.read(move |s, _| jobs::list_due(s, &partitions, until, limit as usize))
     }
+    fn list_outdated_jobs(
+        &self,
+        partitions: Vec<u8>,
+        data: String,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        self.read(move |s, _| jobs::list_outdated(s, &partitions, &data, limit as usize))
+    }
     fn advance_schedules(
         &self,
         op: Op,

@@ -394,6 +394,20 @@ impl Store for PostgresStore {
         )
         .await)
     }
+    fn list_outdated_jobs(
+        &self,
+        partitions: Vec<u8>,
+        data: String,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        read!(self, [partitions, data], |read| jobs::list_outdated(
+            read,
+            &partitions,
+            &data,
+            limit
+        )
+        .await)
+    }
     fn advance_schedules(
         &self,
         op: Op,

@@ -192,6 +192,9 @@ impl<C: Cells> Row<C> {
             chain: self.maybe(14, |r, i| {
                 r.parsed(i, "chain", |text| serde_json::from_str(text).ok())
             })?,
+            zones: self.maybe(15, |r, i| {
+                r.parsed(i, "zones", |text| serde_json::from_str(text).ok())
+            })?,
             active_runs: self.u32(9)?,
             waiting_runs: self.u32(13)?,
             created_at: self.at(10)?,

@@ -253,6 +253,14 @@ impl Store for SqliteStore {
     ) -> Answer<'_, Vec<Job>> {
         self.read(move |r| jobs::list_due(r, &partitions, until, limit))
     }
+    fn list_outdated_jobs(
+        &self,
+        partitions: Vec<u8>,
+        data: String,
+        limit: u32,
+    ) -> Answer<'_, Vec<Job>> {
+        self.read(move |r| jobs::list_outdated(r, &partitions, &data, limit))
+    }
     fn advance_schedules(
         &self,
         op: Op,

@@ -235,6 +235,7 @@ impl Model {
             high_water,
             next_due: None,
             chain: None,
+            zones: None,
             active_runs: 0,
             waiting_runs: 0,
             created_at: self.now,

@@ -18,8 +18,10 @@ use super::calendar::Calendars;
 use super::check::Problem;
 use super::{Document, Spec};
 use crate::ids::JobUid;
-use crate::schedule::follow::{Chain, Follow};
+use crate::model::Job;
+use crate::schedule::follow::Follow;
 use crate::schedule::overlap::Overlap;
+use crate::schedule::zones::{self, Zones};
 use crate::schedule::{
     CatchUp, DueInput, DuePlan, MAX_JITTER, MAX_LIMIT, MAX_RATE, Nominal, PeriodRule, PlannedRun,
     Rate, Schedule, count_between, due, hash_of_key, overlap, zone_data_version,
@@ -64,6 +66,8 @@ pub struct Timing {
     /// The instant that follows the job's last run, and the one before it.
     pending: Option<Timestamp>,
     before_pending: Option<Timestamp>,
+    /// What the job's zones were taken for, with the steps of its past.
+    zones: Option<Zones>,
     /// Whether a resume applies the catch-up policy to what fell into the pause.
     pub catch_up_on_resume: bool,
     /// What happens when an instant comes while a run is active.
@@ -73,14 +77,53 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The same of a job that stands where `chain` says. Without it, what follows runs has no instant.
+    /// The same of `job` as it stands: with the instant that follows its last run, without which what
+    /// follows runs has none, and with its zones as it knows them.
     #[must_use]
-    pub fn with(self, chain: Option<&Chain>) -> Timing {
+    pub fn of(self, job: &Job) -> Timing {
         Timing {
-            pending: chain.and_then(|chain| chain.pending),
-            before_pending: chain.and_then(|chain| chain.before),
+            pending: job.pending(),
+            before_pending: job.chain.as_ref().and_then(|chain| chain.before),
+            ..self.in_zones_of(job)
+        }
+    }
+
+    /// The same with its zones as `job` knows them.
+    #[must_use]
+    pub fn in_zones_of(self, job: &Job) -> Timing {
+        let zones = job.zones.as_ref();
+        let data = zone_data_version();
+        let adopted = zones.map(|one| one.adopt(data, job.high_water, zones::taken_now));
+        self.knowing(adopted)
+    }
+
+    /// The same with the zones as a job knows them.
+    #[must_use]
+    pub fn knowing(self, zones: Option<Zones>) -> Timing {
+        let known = |schedule: Schedule| {
+            let zone = zones.as_ref().and_then(|zones| zones.zone(schedule.zone()));
+            match zone.filter(|_| schedule.goes_by_the_wall_clock()) {
+                Some(zone) => schedule.in_zone(zone),
+                None => schedule,
+            }
+        };
+        Timing {
+            schedules: self.schedules.into_iter().map(known).collect(),
+            zones,
             ..self
         }
+    }
+
+    /// What is to be written of the job's zones with the mark `mark`.
+    #[must_use]
+    pub fn zones_at(&self, mark: Timestamp) -> Option<Zones> {
+        // A server of an older release goes by its own data, and leaves the newer one's word alone.
+        let newer = self
+            .zones
+            .as_ref()
+            .filter(|zones| zones.data.as_str() > zone_data_version());
+        let data = newer.map_or(zone_data_version(), |zones| zones.data.as_str());
+        zones::at_mark(&self.schedules, data, mark, self.zones.as_ref())
     }
 
     /// The same of a job whose runs are followed by this instant.
@@ -266,6 +309,7 @@ impl Document {
             seed,
             pending: None,
             before_pending: None,
+            zones: None,
             catch_up_on_resume: spec.on_resume == OnResumeSpec::CatchUp,
             overlap: spec.overlap.policy(),
             most_active: spec.max_active_runs.unwrap_or(1).max(1),

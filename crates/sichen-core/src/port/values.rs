@@ -16,6 +16,7 @@ use crate::model::{
 use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
 use crate::schedule::follow::Follow;
+use crate::schedule::zones::Zones;
 use crate::timeouts::Timeouts;
 use jiff::{SignedDuration, Timestamp};
 
@@ -112,6 +113,8 @@ pub struct Advance {
     pub to: Timestamp,
     /// The next instant to decide, if any.
     pub next_due: Option<Timestamp>,
+    /// What the job's zones were taken for at the new mark; `None` leaves what is written.
+    pub zones: Option<Zones>,
     /// The instant that follows the job's last run, as it was seen; if it differs by now nothing is
     /// written.
     pub pending: Option<Timestamp>,
@@ -121,6 +124,25 @@ pub struct Advance {
     pub runs: Vec<NewRun>,
     /// Instants that do not.
     pub decisions: Vec<Decision>,
+}
+
+impl Advance {
+    /// What its event says.
+    #[must_use]
+    pub fn event_data(&self) -> serde_json::Value {
+        let runs = self.runs.iter().map(|run| run.occasion.key());
+        let decisions = self.decisions.iter().map(|d| {
+            serde_json::json!({
+                "from": d.from.as_microsecond(), "to": d.to.as_microsecond(), "count": d.count,
+                "reason": d.reason, "reference": d.reference,
+            })
+        });
+        serde_json::json!({
+            "from": self.from.as_microsecond(), "to": self.to.as_microsecond(),
+            "runs": Vec::from_iter(runs), "decisions": Vec::from_iter(decisions),
+            "zones": self.zones,
+        })
+    }
 }
 
 /// What became of an [`Advance`].
@@ -151,6 +173,8 @@ pub struct ApplyJob {
     pub next_due: Option<Timestamp>,
     /// How the end of a run makes the next one, if it does.
     pub follow: Option<Follow>,
+    /// What the new document's zones are taken for at `high_water`.
+    pub zones: Option<Zones>,
     /// For an edit: what the old revision still decides, up to the edit's commit. Its `to` is the
     /// new high-water mark.
     pub closing: Option<Advance>,

@@ -23,6 +23,7 @@ mod rule;
 mod tally;
 mod union;
 mod zone;
+pub mod zones;
 
 pub use days::{Days, MAX_CALENDARS, Why};
 pub use displaced::Displaced;

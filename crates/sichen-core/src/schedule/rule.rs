@@ -249,6 +249,19 @@ impl Schedule {
         Ok(self)
     }
 
+    /// The same in a zone as a job knows it: see [`super::zones`].
+    #[must_use]
+    pub(crate) fn in_zone(self, zone: TimeZone) -> Schedule {
+        Schedule { zone, ..self }
+    }
+
+    /// Whether its instants depend on its zone.
+    #[must_use]
+    pub(crate) fn goes_by_the_wall_clock(&self) -> bool {
+        let utc = self.zone.iana_name().is_none_or(|name| name == "UTC");
+        !utc && matches!(self.rule, Rule::Cron(_))
+    }
+
     pub fn rule(&self) -> &Rule {
         &self.rule
     }

@@ -98,10 +98,30 @@ fn start(zone: &TimeZone, at: i64, offset: i64) -> (i64, Option<i64>) {
         }
         let before = self::offset(zone, start - 1);
         if before != offset {
-            return (start, Some(before));
+            return forward(zone, start, before, at);
         }
     }
     (i64::MIN, None)
+}
+
+/// The last change of the offset from `start` on that is not after `at`, and the offset before it.
+///
+/// The way back alone does not do: behind a zone's last listed change the library goes by the zone's
+/// rule line, also to a time that lies before that change (America/Ciudad_Juarez in the winter of 2022).
+fn forward(zone: &TimeZone, start: i64, before: i64, at: i64) -> (i64, Option<i64>) {
+    let (mut start, mut before) = (start, before);
+    for transition in zone.following(instant(start)) {
+        step();
+        let next = transition.timestamp().as_second();
+        if next > at {
+            break;
+        }
+        let last = self::offset(zone, next - 1);
+        if i64::from(transition.offset().seconds()) != last {
+            (start, before) = (next, last);
+        }
+    }
+    (start, Some(before))
 }
 
 /// The instant of a second within the engine's range; what lies outside is held to its edge.

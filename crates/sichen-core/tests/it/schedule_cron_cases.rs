@@ -318,6 +318,23 @@ fn an_interval_follows_elapsed_time_through_odd_days() {
     assert_eq!(count("2025-06-01", "2025-06-02"), 96);
 }
 
+/// A zone whose listed changes end before its rule line begins: clocks went back at 2022-11-30T06:00Z,
+/// and a search that starts within the repeated hour must not find its times again.
+#[test]
+fn a_search_from_within_a_fold_knows_where_the_fold_began() {
+    let zone = "America/Ciudad_Juarez";
+    let built = Schedule::cron("30 23 * * *", Dialect::Crontab, zone, None, Timestamp::MIN);
+    let built = built.expect("good");
+    let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+    let first = at("2022-11-30T05:30:00Z");
+    let second = at("2022-12-01T06:30:00Z");
+    assert_eq!(built.next(at("2022-11-29T12:00:00Z")), Some(first));
+    for from in ["2022-11-30T05:30:00Z", "2022-11-30T06:10:00Z"] {
+        assert_eq!(built.next(at(from)), Some(second), "{from}");
+    }
+    assert_eq!(built.prev(at("2022-11-30T06:45:00Z")), Some(first));
+}
+
 #[test]
 fn an_unknown_zone_is_refused_by_name() {
     // DST-017

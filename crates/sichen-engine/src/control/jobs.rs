@@ -102,6 +102,9 @@ impl Control {
             Some(_) | None => None,
         };
         let high_water = closing.as_ref().map_or(now, |c| c.to);
+        // The steps that its zones have had are the job's, whatever its document says by now.
+        let zones = closing.as_ref().and_then(|closing| closing.zones.clone());
+        let timing = timing.knowing(zones.or_else(|| existing.as_ref()?.zones.clone()));
         let paused = existing.as_ref().is_some_and(|job| job.paused);
         let apply = ApplyJob {
             name: name.clone(),
@@ -115,6 +118,7 @@ impl Control {
                 timing.next(high_water)
             },
             follow: timing.follow(),
+            zones: timing.zones_at(high_water),
             closing,
             calendars: pinned.uses.clone(),
             cause,
@@ -141,7 +145,7 @@ impl Control {
         let document = self.documents.get(store, job.uid, job.revision).await?;
         let calendars = self.documents.calendars(store, &document).await?;
         let (timing, _) = document.sound_timing(job.uid, &calendars);
-        let timing = timing.with(job.chain.as_ref());
+        let timing = timing.of(job);
         let now = store.now().await?;
         let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;

@@ -348,7 +348,7 @@ fn planned(
         )));
     }
     let timing = document.timing(job.uid, calendars);
-    let timing = timing.map_err(Error::Invalid)?;
+    let timing = timing.map_err(Error::Invalid)?.in_zones_of(job);
     if at > job.high_water && timing.has_schedules() {
         // The trigger would find this very run in its own way and record the instant as skipped.
         let until = if job.paused {

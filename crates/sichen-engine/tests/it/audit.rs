@@ -10,6 +10,7 @@ use sichen_core::document::CalendarDocument;
 use sichen_core::ids::{JobUid, Occasion};
 use sichen_core::model::{Decision, Dump};
 use sichen_core::name::JobName;
+use sichen_core::schedule::zones::{Taken, Zones};
 use sichen_engine::context::Context;
 use sichen_engine::control::{Control, Turn};
 
@@ -312,4 +313,76 @@ fn a_paced_catch_up_makes_so_many_runs_a_minute_and_what_waits_is_not_missing() 
     }
     cluster.pass(600);
     assert!(findings() > 20, "it was not looked at in time");
+}
+
+/// A release brings newer zone data: the wall clock of the job steps at its mark, and no civil date is
+/// repeated or lost. The second evaluator says so too.
+#[test]
+fn newer_zone_data_neither_repeats_nor_loses_a_civil_date() {
+    // By the data of this release Shanghai is eight hours ahead; the mark is at 08:00 there.
+    let check = |hours: i32, cron: &str, civil: &[&str]| {
+        let cluster = Cluster::new();
+        let node = cluster.node("n1");
+        node.coordinate(&cluster);
+        let zone = "Asia/Shanghai";
+        let spec = json!({
+            "run": {"handler": "h"}, "timeZone": zone, "schedules": [{"cron": cron}],
+            "overlap": "allow",
+        });
+        let taken = Taken {
+            offset: hours * 3_600,
+            change: None,
+        };
+        let zones = Zones {
+            data: "2000a".to_owned(),
+            taken: [(zone.to_owned(), taken)].into(),
+            ..Zones::default()
+        };
+        let job = cluster.apply_in("j", spec, Some(zones));
+        for _ in 0..5 {
+            node.coordinate(&cluster);
+            node.trigger(&cluster);
+            cluster.pass(8 * 3_600);
+        }
+        node.coordinate(&cluster);
+        node.trigger(&cluster);
+        let dump = block_on(cluster.store.dump()).unwrap();
+        let mut runs: Vec<String> = dump
+            .runs
+            .iter()
+            .map(|run| run.nominal.as_ref().unwrap().civil.to_string())
+            .collect();
+        runs.sort();
+        let name = format!("{hours} h before, {cron}");
+        assert_eq!(runs, civil, "{name}");
+        let row = dump.jobs.iter().find(|row| row.uid == job).unwrap();
+        let kept = row.zones.as_ref().unwrap();
+        assert_eq!(kept.data, sichen_core::schedule::zone_data_version());
+        assert_eq!(kept.steps.len(), usize::from(hours != 8), "{name}");
+        let audited = Records::of(&dump).audit(job, None, None, None).unwrap();
+        assert_eq!(audited.report.findings, [], "{name}");
+        assert_eq!(audited.report.unjudged, [], "{name}");
+        assert_eq!(audited.report.expected, runs.len() as u64, "{name}");
+        let verdict = check_dump(&dump, Options::default(), &[]);
+        assert_eq!(verdict.violations, [], "{name}");
+    };
+    // The old data had 07:00 at the mark: 07:30 would be lost.
+    check(
+        7,
+        "30 7 * * *",
+        &["2026-03-01T07:30:00", "2026-03-02T07:30:00"],
+    );
+    // It had 09:00 there: 08:30 has run already.
+    check(9, "30 8 * * *", &["2026-03-02T08:30:00"]);
+    check(
+        8,
+        "30 8 * * *",
+        &["2026-03-01T08:30:00", "2026-03-02T08:30:00"],
+    );
+    check(9, "0 9 * * *", &["2026-03-02T09:00:00"]);
+    check(
+        9,
+        "1 9 * * *",
+        &["2026-03-01T09:01:00", "2026-03-02T09:01:00"],
+    );
 }

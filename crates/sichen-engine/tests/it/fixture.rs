@@ -13,6 +13,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Run, Shard, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::port::{ApplyJob, ApplyVerdict, CreateVerdict, Op, Page, Store};
+use sichen_core::schedule::zones::Zones;
 use sichen_engine::context::IdSource;
 use sichen_engine::courier::{Courier, ToWorker};
 use sichen_engine::driver::{Engine, Settings};
@@ -102,6 +103,11 @@ impl Cluster {
 
     /// Applies a job whose spec is `spec` (JSON); returns its uid.
     pub fn apply(&self, name: &str, spec: serde_json::Value) -> JobUid {
+        self.apply_in(name, spec, None)
+    }
+
+    /// The same of a job whose zones were taken for these.
+    pub fn apply_in(&self, name: &str, spec: serde_json::Value, zones: Option<Zones>) -> JobUid {
         let document = document(name, spec);
         let problems = sichen_core::document::check(&document);
         assert!(problems.is_empty(), "{problems:?}");
@@ -110,6 +116,7 @@ impl Cluster {
         let timing = document.timing(uid, &Calendars::default()).unwrap();
         let next_due = timing.next(now);
         let job = ApplyJob {
+            zones,
             name: document.job_name().unwrap(),
             new_uid: uid,
             expected_ver: None,

@@ -204,6 +204,7 @@ fn an_old_term_is_refused_in_every_method() {
 fn advance(c: &Cluster, fence: &Fence, job: sichen_core::ids::JobUid) -> bool {
     let row = block_on(c.store.get_job_by_uid(job)).unwrap().unwrap();
     let item = Advance {
+        zones: None,
         job,
         revision: row.revision,
         from: row.high_water,

@@ -132,6 +132,7 @@ fn an_unreadable_document_stops_no_neighbour() {
     node.coordinate(&cluster);
     let minute = Some(start() + jiff::SignedDuration::from_mins(1));
     let broken = ApplyJob {
+        zones: None,
         name: JobName::new("default", "broken").unwrap(),
         new_uid: JobUid(cluster.ids.uuid()),
         expected_ver: None,
@@ -320,6 +321,7 @@ fn an_edit_neither_runs_the_past_nor_keeps_the_old_text() {
 fn stored(cluster: &Cluster, name: &str, text: &str) -> JobUid {
     let uid = JobUid(cluster.ids.uuid());
     let job = ApplyJob {
+        zones: None,
         name: JobName::new("default", name).unwrap(),
         new_uid: uid,
         expected_ver: None,

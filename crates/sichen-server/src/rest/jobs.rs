@@ -412,7 +412,7 @@ pub(super) async fn next(
     let calendars = api.0.control.calendars_of(&document).await?;
     let timing = document.timing(job.uid, &calendars);
     let timing = timing.map_err(control::Error::Invalid)?;
-    let timing = timing.with(job.chain.as_ref());
+    let timing = timing.of(&job);
     let zone = convert::zone(&document.spec.time_zone);
     let mut last = api.store().now().await?;
     let mut items = Vec::new();

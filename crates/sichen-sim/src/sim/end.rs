@@ -131,7 +131,7 @@ impl Sim {
             let timing = document
                 .timing(uid, &Calendars::default())
                 .expect("written by the simulation");
-            let timing = timing.with(job.chain.as_ref());
+            let timing = timing.of(&job);
             let plan = timing.due(job.high_water, now, false);
             let more = plan.more;
             let mut closing =

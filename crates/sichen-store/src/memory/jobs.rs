@@ -45,11 +45,13 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     job.ver += 1;
     job.document.clone_from(&a.document);
     job.next_due = a.next_due;
+    job.zones.clone_from(&a.zones);
     row.revisions.insert(job.revision, a.document);
     row.begun.insert(job.revision, job.high_water);
     let (revision, ver, state) = (job.revision, job.ver, word(job));
+    let zones = a.zones;
     calendars::use_in(tx, uid, a.calendars);
-    let data = serde_json::json!({ "revision": revision.0 });
+    let data = serde_json::json!({ "revision": revision.0, "zones": zones });
     let happened = Happened {
         data,
         cause: &a.cause,
@@ -80,6 +82,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         high_water: a.high_water,
         next_due: a.next_due,
         chain: None,
+        zones: a.zones,
         active_runs: 0,
         waiting_runs: 0,
         created_at: tx.now,
@@ -214,6 +217,29 @@ pub(super) fn list_due(
     due.into_iter().take(limit).cloned().collect()
 }
 
+pub(super) fn list_outdated(
+    state: &State,
+    partitions: &[u8],
+    data: &str,
+    limit: usize,
+) -> Vec<Job> {
+    let version = |job: &Job| job.zones.as_ref().map(|zones| zones.data.clone());
+    let mut found: Vec<&Job> = state
+        .jobs
+        .values()
+        .filter(|r| !state.held && !r.deleted && !r.job.paused)
+        .map(|r| &r.job)
+        .filter(|j| {
+            j.zones
+                .as_ref()
+                .is_some_and(|zones| zones.is_older_than(data))
+        })
+        .filter(|j| partitions.contains(&partition_of(j.uid)))
+        .collect();
+    found.sort_by_key(|j| (version(j), j.uid));
+    found.into_iter().take(limit).cloned().collect()
+}
+
 pub(super) fn advance_all(
     tx: &mut Tx<'_>,
     fences: &[Fence],
@@ -263,24 +289,12 @@ fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Option<Vec<Creat
     job.high_water = item.to;
     job.next_due = item.next_due;
     job.chain = chain;
+    if item.zones.is_some() {
+        job.zones.clone_from(&item.zones);
+    }
     job.ver += 1;
     let (ver, state) = (job.ver, word(job));
-    let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
-    let decisions: Vec<_> = item
-        .decisions
-        .iter()
-        .map(|d| {
-            let (from, to) = (d.from.as_microsecond(), d.to.as_microsecond());
-            serde_json::json!({
-                "from": from, "to": to, "count": d.count,
-                "reason": d.reason, "reference": d.reference,
-            })
-        })
-        .collect();
-    let data = serde_json::json!({
-        "from": item.from.as_microsecond(), "to": item.to.as_microsecond(),
-        "runs": occasions, "decisions": decisions,
-    });
+    let data = item.event_data();
     let happened = Happened {
         data,
         ..Happened::new(Kind::ScheduleAdvanced, state, state)

@@ -6,8 +6,9 @@ use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Error, Fence, Page,
 };
+use sichen_core::schedule::zones::Zones;
 
 use super::param::params;
 use super::row::{at, int, opt_at};
@@ -46,13 +47,14 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
         revision.0,
         a.document.as_str(),
         opt_at(a.next_due),
+        text(a.zones.as_ref())?,
     );
     tx.must(sql::UPDATE_JOB, params).await?;
     tx.job_changed(job.uid);
     let revised = (uid, revision.0, a.document.as_str(), at(begun));
     tx.must(sql::INSERT_REVISION, revised).await?;
     calendars::use_in(tx, job.uid, &a.calendars).await?;
-    let data = serde_json::json!({ "revision": revision.0 });
+    let data = serde_json::json!({ "revision": revision.0, "zones": a.zones });
     let state = word(job.paused);
     let happened = Happened {
         data,
@@ -62,6 +64,12 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
     chains::apply(tx, job.uid, a.follow).await?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+/// Zones as their column keeps them.
+fn text(zones: Option<&Zones>) -> Result<Option<String>> {
+    let text = zones.map(serde_json::to_string).transpose();
+    text.map_err(|e| Error::Corrupt(format!("a job's zones can't be written: {e}")))
 }
 
 /// The row's version once the stretch before a change is closed.
@@ -84,6 +92,7 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         opt_at(a.next_due),
         at(tx.now),
         partition_of(a.new_uid),
+        text(a.zones.as_ref())?,
     );
     tx.must(sql::INSERT_JOB, params).await?;
     let revision = (uid, 1, a.document.as_str(), at(a.high_water));
@@ -195,6 +204,20 @@ pub(super) async fn list_due(
         .await
 }
 
+pub(super) async fn list_outdated(
+    read: &Read,
+    partitions: &[u8],
+    data: &str,
+    limit: u32,
+) -> Result<Vec<Job>> {
+    if read.told().held {
+        return Ok(Vec::new());
+    }
+    let params = (data, array(partitions), limit);
+    read.all(sql::LIST_OUTDATED_JOBS, params, |row| Ok(row.job()?.job))
+        .await
+}
+
 pub(super) async fn list_decisions(
     read: &Read,
     job: JobUid,
@@ -279,25 +302,11 @@ async fn advance(
         at(item.to),
         opt_at(item.next_due),
         chains::text(chain.as_ref())?,
+        text(item.zones.as_ref())?,
     ];
     tx.gathered(|gathered| gathered.advance(job.uid.0, params));
-    tx.job_advanced(job.uid, item.to, item.next_due, chain);
-    let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
-    let decisions: Vec<_> = item
-        .decisions
-        .iter()
-        .map(|d| {
-            let (from, to) = (d.from.as_microsecond(), d.to.as_microsecond());
-            serde_json::json!({
-                "from": from, "to": to, "count": d.count,
-                "reason": d.reason, "reference": d.reference,
-            })
-        })
-        .collect();
-    let data = serde_json::json!({
-        "from": item.from.as_microsecond(), "to": item.to.as_microsecond(),
-        "runs": occasions, "decisions": decisions,
-    });
+    tx.job_advanced(job.uid, item.to, item.next_due, chain, item.zones.clone());
+    let data = item.event_data();
     let state = word(job.paused);
     let happened = Happened {
         data,

@@ -20,6 +20,7 @@ use sichen_core::model::{Run, Session};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
 use sichen_core::schedule::follow::Chain;
+use sichen_core::schedule::zones::Zones;
 
 use super::row::{DutyRow, JobRow, ShardRow, int};
 use super::sql;
@@ -255,6 +256,7 @@ impl Tx {
         to: Timestamp,
         next_due: Option<Timestamp>,
         chain: Option<Chain>,
+        zones: Option<Zones>,
     ) {
         // As the row will say it: in whole microseconds.
         let whole = |t: Timestamp| Timestamp::from_microsecond(t.as_microsecond()).unwrap_or(t);
@@ -263,6 +265,9 @@ impl Tx {
                 row.job.high_water = whole(to);
                 row.job.next_due = next_due.map(whole);
                 row.job.chain = chain;
+                if zones.is_some() {
+                    row.job.zones = zones;
+                }
                 row.job.ver += 1;
             }
         });

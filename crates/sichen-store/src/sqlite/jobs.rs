@@ -6,8 +6,9 @@ use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Error, Fence, Page,
 };
+use sichen_core::schedule::zones::Zones;
 
 use super::row::{at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
@@ -45,12 +46,13 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
         revision.0,
         a.document.as_str(),
         opt_at(a.next_due),
+        text(a.zones.as_ref())?,
     );
     tx.must(sql::UPDATE_JOB, params)?;
     let revised = (uid, revision.0, a.document.as_str(), at(begun));
     tx.must(sql::INSERT_REVISION, revised)?;
     calendars::use_in(tx, job.uid, &a.calendars)?;
-    let data = serde_json::json!({ "revision": revision.0 });
+    let data = serde_json::json!({ "revision": revision.0, "zones": a.zones });
     let state = word(job.paused);
     let happened = Happened {
         data,
@@ -60,6 +62,12 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
     chains::apply(tx, job.uid, a.follow)?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+/// Zones as their column keeps them.
+fn text(zones: Option<&Zones>) -> Result<Option<String>> {
+    let text = zones.map(serde_json::to_string).transpose();
+    text.map_err(|e| Error::Corrupt(format!("a job's zones can't be written: {e}")))
 }
 
 /// The row's version once the stretch before a change is closed.
@@ -82,6 +90,7 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         opt_at(a.next_due),
         at(tx.now),
         partition_of(a.new_uid),
+        text(a.zones.as_ref())?,
     );
     tx.must(sql::INSERT_JOB, params)?;
     let revision = (uid, 1, a.document.as_str(), at(a.high_water));
@@ -194,6 +203,19 @@ pub(super) fn list_due(
     read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
 }
 
+pub(super) fn list_outdated(
+    read: &Read<'_>,
+    partitions: &[u8],
+    data: &str,
+    limit: u32,
+) -> Result<Vec<Job>> {
+    if read.told.held {
+        return Ok(Vec::new());
+    }
+    let params = (data, json_array(partitions), limit);
+    read.all(sql::LIST_OUTDATED_JOBS, params, |row| Ok(row.job()?.job))
+}
+
 pub(super) fn list_decisions(
     read: &Read<'_>,
     job: JobUid,
@@ -266,24 +288,10 @@ fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Result<Option<Ve
         at(item.to),
         opt_at(item.next_due),
         chains::text(chain.as_ref())?,
+        text(item.zones.as_ref())?,
     );
     tx.must(sql::ADVANCE_JOB, params)?;
-    let occasions: Vec<String> = item.runs.iter().map(|r| r.occasion.key()).collect();
-    let decisions: Vec<_> = item
-        .decisions
-        .iter()
-        .map(|d| {
-            let (from, to) = (d.from.as_microsecond(), d.to.as_microsecond());
-            serde_json::json!({
-                "from": from, "to": to, "count": d.count,
-                "reason": d.reason, "reference": d.reference,
-            })
-        })
-        .collect();
-    let data = serde_json::json!({
-        "from": item.from.as_microsecond(), "to": item.to.as_microsecond(),
-        "runs": occasions, "decisions": decisions,
-    });
+    let data = item.event_data();
     let state = word(job.paused);
     let happened = Happened {
         data,

@@ -80,6 +80,7 @@ statements! {
     LIST_LATE_RUNS = "list_late_runs",
     LIST_LEASES = "list_leases",
     LIST_NODES = "list_nodes",
+    LIST_OUTDATED_JOBS = "list_outdated_jobs",
     LIST_OLD_OPS = "list_old_ops",
     SUM_PROGRESS = "sum_progress",
     LIST_READY_RUNS = "list_ready_runs",
@@ -199,5 +200,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         11,
         "backfills",
         include_str!("../../sql/sqlite/migrations/0011_backfills.sql"),
+    ),
+    (
+        12,
+        "zones",
+        include_str!("../../sql/sqlite/migrations/0012_zones.sql"),
     ),
 ];

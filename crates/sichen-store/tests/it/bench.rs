@@ -155,6 +155,7 @@ impl Bench {
     pub fn new_job(&self, text: &str) -> ApplyJob {
         let uid = self.op().id.0;
         ApplyJob {
+            zones: None,
             name: JobName {
                 namespace: name("default"),
                 name: name(text),
@@ -186,6 +187,7 @@ impl Bench {
     pub fn step(&self, uid: JobUid, to: Timestamp) -> Advance {
         let job = self.get_job(uid);
         Advance {
+            zones: None,
             job: uid,
             revision: job.revision,
             from: job.high_water,

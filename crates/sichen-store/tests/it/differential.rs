@@ -23,6 +23,7 @@ use sichen_core::port::{
     Register, RunFilter, SaveCheckpoint, Store,
 };
 use sichen_core::schedule::follow::{Follow, Wait};
+use sichen_core::schedule::zones::{Taken, Zones};
 use sichen_core::timeouts::Timeouts;
 use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;
@@ -332,6 +333,7 @@ impl Pair {
             .filter(|_| !self.dice.once_in(3))
             .map(|job| self.step_of(&job, dump));
         let apply = ApplyJob {
+            zones: self.zones(),
             name: job_name,
             new_uid: JobUid(Uuid::from_u128(u128::from(self.ops) << 64)),
             expected_ver,
@@ -415,6 +417,19 @@ impl Pair {
         }
     }
 
+    fn zones(&mut self) -> Option<Zones> {
+        let data = ["2025c", "2026a", "2026b"][self.dice.roll(3)];
+        let taken = Taken {
+            offset: 3_600 * self.dice.roll(3) as i32,
+            change: None,
+        };
+        self.dice.once_in(2).then(|| Zones {
+            data: data.to_owned(),
+            taken: [("Asia/Tokyo".to_owned(), taken)].into(),
+            ..Zones::default()
+        })
+    }
+
     /// A step of a job's schedule that mostly fits.
     fn step_of(&mut self, job: &Job, dump: &Dump) -> Advance {
         let to = job.high_water + SignedDuration::from_secs(self.dice.roll(20) as i64);
@@ -436,6 +451,7 @@ impl Pair {
             .collect();
         let wrong = self.dice.once_in(10);
         Advance {
+            zones: self.zones(),
             job: job.uid,
             revision: if wrong { Revision(99) } else { job.revision },
             from: if self.dice.once_in(12) {
@@ -1103,7 +1119,10 @@ impl Pair {
             12 => {
                 let partitions: Vec<u8> = (0..64).filter(|_| !self.dice.once_in(8)).collect();
                 let until = self.now() + SignedDuration::from_secs(20);
+                let known = partitions.clone();
                 drop(both!(self, list_due_jobs(partitions, until, page.limit)));
+                let data = ["2026a", "2026b"][self.dice.roll(2)].to_owned();
+                drop(both!(self, list_outdated_jobs(known, data, page.limit)));
             }
             _ => {
                 let after = dump

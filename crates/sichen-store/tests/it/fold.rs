@@ -59,8 +59,8 @@ pub fn check(dump: &Dump) {
 fn keys(e: &Event) -> &'static [&'static str] {
     match e.kind {
         Kind::JobApplied if e.ver == 1 => &["high_water", "name", "namespace", "revision"],
-        Kind::JobApplied => &["revision"],
-        Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to"],
+        Kind::JobApplied => &["revision", "zones"],
+        Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to", "zones"],
         Kind::ScheduleFollowed => &["at", "failures", "run"],
         Kind::RunCreated => &[
             "backfill", "job", "occasion", "plan", "revision", "total", "waits",

@@ -18,6 +18,7 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::schedule::Nominal;
 use sichen_core::schedule::follow::Chain;
+use sichen_core::schedule::zones::Zones;
 
 use super::Line;
 use super::backfills::BackfillRow;
@@ -53,6 +54,8 @@ pub(super) struct JobRow {
     waiting_runs: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chain: Option<Chain>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zones: Option<Zones>,
     created_at: Timestamp,
 }
 
@@ -208,6 +211,7 @@ impl Row {
             active_runs: job.active_runs,
             waiting_runs: job.waiting_runs,
             chain: job.chain,
+            zones: job.zones,
             created_at: job.created_at,
         })
     }
@@ -357,6 +361,7 @@ impl Row {
                 high_water: row.high_water,
                 next_due: row.next_due,
                 chain: row.chain,
+                zones: row.zones,
                 active_runs: row.active_runs,
                 waiting_runs: row.waiting_runs,
                 created_at: row.created_at,

@@ -134,6 +134,7 @@ macro_rules! conforms {
                     an_advance_writes_mark_runs_and_decisions_together,
                     a_fired_run_is_born_leased_under_the_fences_of_both_duties,
                     marks_of_many_jobs_move_in_one_call_and_one_that_conflicts_stays,
+                    what_zones_were_taken_for_is_kept_and_outdated_jobs_are_listed,
                     an_advance_from_another_mark_writes_nothing,
                     an_advance_of_an_old_revision_writes_nothing,
                     an_advance_that_counted_other_active_runs_writes_nothing,

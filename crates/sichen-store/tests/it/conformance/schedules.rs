@@ -7,8 +7,9 @@ use sichen_core::lifecycle::RunState;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Decision, DutyKey, partition_of};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Counted, CreateVerdict, Fence, FinishVerdict, NewRun,
+    Advance, AdvanceVerdict, ApplyJob, Counted, CreateVerdict, Fence, FinishVerdict, NewRun,
 };
+use sichen_core::schedule::zones::{Step, Taken, Zones};
 
 use crate::bench::{Bench, at, wait};
 
@@ -298,4 +299,92 @@ pub fn decisions_are_listed_from_an_instant_on(b: &Bench) {
     );
     assert_eq!(list(at(0), 2), decisions[..2]);
     assert!(list(at(10), 10).is_empty());
+}
+
+fn taken(offset: i32) -> Taken {
+    Taken {
+        offset,
+        change: None,
+    }
+}
+
+fn zones(data: &str, offset: i32) -> Zones {
+    Zones {
+        data: data.to_owned(),
+        taken: [("Asia/Tokyo".to_owned(), taken(offset))].into(),
+        steps: Default::default(),
+    }
+}
+
+pub fn what_zones_were_taken_for_is_kept_and_outdated_jobs_are_listed(b: &Bench) {
+    let apply = |name: &str, zones: Option<Zones>| {
+        let job = ApplyJob {
+            zones,
+            ..b.new_job(name)
+        };
+        let uid = job.new_uid;
+        wait(b.store.apply_job(b.op(), job));
+        uid
+    };
+    let old = apply("old", Some(zones("2026a", 32_400)));
+    let older = apply("older", Some(zones("2025c", 32_400)));
+    let present = apply("present", Some(zones("2026b", 32_400)));
+    let without = apply("without", None);
+    let paused = apply("paused", Some(zones("2025a", 32_400)));
+    let closing = b.step(paused, b.now());
+    wait(b.store.set_job_paused(b.op(), true, closing, 1));
+    let list = |partitions: Vec<u8>, limit| -> Vec<JobUid> {
+        let data = "2026b".to_owned();
+        let jobs = wait(b.store.list_outdated_jobs(partitions, data, limit));
+        jobs.into_iter().map(|job| job.uid).collect()
+    };
+    let all: Vec<u8> = (0..64).collect();
+    assert_eq!(list(all.clone(), 10), [older, old], "{present} {without}");
+    assert_eq!(list(all.clone(), 1), [older]);
+    assert_eq!(list(vec![], 10), []);
+
+    let fence = b.trigger(old);
+    let advance = |item: Advance| {
+        let fences = vec![fence.clone()];
+        let verdicts = wait(b.store.advance_schedules(b.op(), fences, vec![item]));
+        assert!(matches!(verdicts[..], [AdvanceVerdict::Advanced(_)]));
+    };
+    // A step that says nothing of zones leaves what is written.
+    advance(b.step(old, at(5)));
+    assert_eq!(b.get_job(old).zones, Some(zones("2026a", 32_400)));
+    let mut adopted = zones("2026b", 28_800);
+    let step = Step {
+        at: at(6),
+        old: taken(32_400),
+    };
+    adopted.steps.insert("Asia/Tokyo".to_owned(), step);
+    advance(Advance {
+        zones: Some(adopted.clone()),
+        ..b.step(old, at(10))
+    });
+    assert_eq!(b.get_job(old).zones, Some(adopted.clone()));
+    assert_eq!(list(all.clone(), 10), [older]);
+    let mut told = b.dump().events.into_iter().rev();
+    let event = told.find(|e| e.kind.word() == "schedule_advanced");
+    let data: serde_json::Value = serde_json::from_str(&event.unwrap().data).unwrap();
+    assert_eq!(data["zones"], serde_json::json!(adopted));
+
+    // An edit says it anew.
+    let job = b.get_job(old);
+    let edit = |expected_ver, zones| ApplyJob {
+        zones,
+        new_uid: old,
+        expected_ver: Some(expected_ver),
+        document: format!("{{\"v\":{expected_ver}}}"),
+        ..b.new_job("old")
+    };
+    wait(
+        b.store
+            .apply_job(b.op(), edit(job.ver, Some(zones("2026a", 0)))),
+    );
+    assert_eq!(list(all.clone(), 10), [older, old]);
+    let ver = b.get_job(old).ver;
+    wait(b.store.apply_job(b.op(), edit(ver, None)));
+    assert_eq!(b.get_job(old).zones, None);
+    assert_eq!(list(all, 10), [older]);
 }

@@ -23,7 +23,9 @@ create function times(value text, n bigint) returns text[] language sql immutabl
 create function fill_few() returns void language sql as $$
 select setval('event_seq', 2000000);
 insert into job select u('job' || i), 'default', 'job' || i, 1, 1, '{}', i % 10 = 0, 0,
-  case when i % 3 = 0 then i end, 1, 0, null, i % 64 from generate_series(0, 1999) i;
+  case when i % 3 = 0 then i end, 1, 0, null, i % 64, 0, null,
+  -- The marks of half of them were set by older zone data.
+  '{"data":"2026' || case when i % 2 = 0 then 'a' else 'b' end || '","taken":{}}' from generate_series(0, 1999) i;
 insert into revision select uid, 1, '{}' from job;
 insert into calendar select 'default', 'cal' || i, 3, false, '{}', 0 from generate_series(0, 199) i;
 insert into calendar_version select 'default', 'cal' || i, v, '{}', 0 from generate_series(0, 199) i, generate_series(1, 3) v;

@@ -75,7 +75,7 @@ const CHANGE: u64 = 60;
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("accept_clock", "5", "meta_pkey", 1, CHANGE),
-    case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null", "job_pkey", 2, 2 * CHANGE),
+    case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null, null", "job_pkey", 2, 2 * CHANGE),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
     case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
@@ -121,7 +121,7 @@ const CASES: &[Case] = &[
     case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
         times('', 500), times('{}', 500)", "", N, N * CHANGE),
-    case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint", "", 1, CHANGE),
+    case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint, null", "", 1, CHANGE),
     case("insert_node", "999, 'host', 5", "", 1, CHANGE),
     case("insert_op", "u('new'), 5, 'node 1'", "", 1, CHANGE),
     case("insert_revision", "u('job0'), 2, '{}', 5", "", 1, CHANGE),
@@ -142,6 +142,7 @@ const CASES: &[Case] = &[
     case("list_complete_runs", "100", "run_complete", 100, 100 * ROW),
     case("list_decisions", "u('job0'), 5000, 100", "decision_job", 101, 100 * ROW),
     case("list_due_jobs", "2000, ints(0, 1, 64), 100, clock(5)", "job_due", 100, 100 * ROW),
+    case("list_outdated_jobs", "'2026b', ints(0, 1, 64), 100", "job_zones", 100, 100 * ROW),
     case("list_duties", "", "", 70, 100),
     case("list_events", "0, 1000", "event_pkey", 1_000, 1_000),
     case("list_events_of_run", "20000, 1000, 7", "event_run", 1_000, 1_000 * ROW),
@@ -209,7 +210,7 @@ const CASES: &[Case] = &[
     case("stop_run", "80, 'cancel', 5, ''", "run_pkey", 1, CHANGE),
     case("stop_waiting_shards", "185, 5, 'big', 1", "", 1, CHANGE),
     case("sum_progress", "80", "shard_pkey", 1, ROW),
-    case("update_job", "u('job1'), 1, 2, '{}', null", "job_pkey", 1, CHANGE),
+    case("update_job", "u('job1'), 1, 2, '{}', null, null", "job_pkey", 1, CHANGE),
     case("advance_backfill", "3000001, 1, 'running', null, 5, 5, 5, null, 1, 1, 0, 0, 1", "backfill_pkey", 1, CHANGE),
     case("count_backfill", "3000001, 1, 0, 0, 0", "backfill_pkey", 1, CHANGE),
     case("count_open_backfills", "u('job0')", "backfill_open", 1, ROW),

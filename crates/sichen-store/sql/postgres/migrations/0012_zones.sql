@@ -1,0 +1,6 @@
+-- What a job's zones were taken for at its mark.
+
+alter table job add column zones text;                  -- JSON; null where no instant depends on a zone
+-- It begins with the version of the zone data: {"data":"2026a"
+create index job_zones on job ((left(zones, 15) collate "C"), uid)
+  where zones is not null and not paused and deleted_at is null;
