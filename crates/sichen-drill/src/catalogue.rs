@@ -4,7 +4,7 @@
 //! How they are carried out ([`crate::stage`]).
 
 use crate::drill::{
-    Act, Drill, Expected, Link, Load, NODE_LEASE_MS, SESSION_MS, Shape, Store, Who,
+    Act, Drill, Expected, Ground, Link, Load, NODE_LEASE_MS, Need, SESSION_MS, Shape, Store, Who,
 };
 
 /// Three workers with two slots each, and the usual load.
@@ -12,6 +12,7 @@ const USUAL: Shape = Shape {
     workers: 3,
     slots: 2,
     load: Load::Usual,
+    ground: Ground::Plain,
 };
 
 /// Lines that a worker without its server writes.
@@ -33,6 +34,114 @@ const NO_SERVER: &[Expected] = &[
 /// Of what a worker held that is not heard any more: its session, the wait before a retry, and the
 /// start of a process on a machine that may be busy.
 const TAKEOVER_MS: u64 = SESSION_MS + 2_000;
+
+/// Lines of a cluster whose store can't be written or asked.
+const NO_STORE: &[Expected] = &[
+    Expected {
+        part: "the stream is closed",
+        why: "the server could not answer its workers",
+    },
+    Expected {
+        part: "session lost",
+        why: "their beats could not be written",
+    },
+    Expected {
+        part: "report dropped",
+        why: "its token is not the current one any more",
+    },
+    Expected {
+        part: "the duty could not be done",
+        why: "it is tried again",
+    },
+    Expected {
+        part: "reports could not be stored",
+        why: "their workers report again",
+    },
+    Expected {
+        part: "a request failed in the store",
+        why: "its client is told so",
+    },
+    Expected {
+        part: "a worker's message could not be handled",
+        why: "it comes back",
+    },
+];
+
+/// Lines of a cluster that loses its connections to PostgreSQL.
+const NO_POSTGRES: &[Expected] = &[
+    Expected {
+        part: "deadpool.postgres: Connection",
+        why: "a connection is gone and is replaced",
+    },
+    Expected {
+        part: "the stream is closed",
+        why: "the server could not answer its workers",
+    },
+    Expected {
+        part: "session lost",
+        why: "their beats could not be written",
+    },
+    Expected {
+        part: "report dropped",
+        why: "its token is not the current one any more",
+    },
+    Expected {
+        part: "the duty could not be done",
+        why: "it is tried again",
+    },
+    Expected {
+        part: "reports could not be stored",
+        why: "their workers report again",
+    },
+    Expected {
+        part: "a request failed in the store",
+        why: "its client is told so",
+    },
+    Expected {
+        part: "a worker's message could not be handled",
+        why: "it comes back",
+    },
+];
+
+/// Lines of workers in network namespaces.
+const IN_NAMESPACES: &[Expected] = &[
+    Expected {
+        part: "no cgroup can be made here",
+        why: "a namespace has a /sys of its own",
+    },
+    Expected {
+        part: "the stream is closed",
+        why: "the server does not hear it",
+    },
+    Expected {
+        part: "session lost",
+        why: "it was not heard for a session",
+    },
+    Expected {
+        part: "report dropped",
+        why: "its token is not the current one any more",
+    },
+];
+
+/// Lines of a worker that can't write its journal.
+const FULL_JOURNAL: &[Expected] = &[
+    Expected {
+        part: "the journal could not be written",
+        why: "its disk is full",
+    },
+    Expected {
+        part: "output is not kept",
+        why: "its disk is full",
+    },
+    Expected {
+        part: "report dropped",
+        why: "its token is not the current one any more",
+    },
+];
+
+/// How to give back a small disk.
+const MOUNTS: &str = "if the drill itself was killed: `mount -t tmpfs` shows what is left at \
+                      sichen-drill-*; `umount` gives it back";
 
 const OF_ONE_MACHINE: &str = "failures of the machine itself: all processes share one";
 const ONE_SERVER: &str = "takeover between servers: the cluster has one";
@@ -163,6 +272,7 @@ pub const ALL: &[Drill] = &[
             workers: 3,
             slots: 8,
             load: Load::Downstream,
+            ground: Ground::Plain,
         },
         fault: Act::SlowDownstream,
         heal: Some(Act::QuickDownstream),
@@ -178,6 +288,7 @@ pub const ALL: &[Drill] = &[
             workers: 3,
             slots: 4,
             load: Load::Skewed,
+            ground: Ground::Plain,
         },
         may_repeat: false,
         ..PLAIN
@@ -191,8 +302,168 @@ pub const ALL: &[Drill] = &[
             workers: 3,
             slots: 4,
             load: Load::HotKey,
+            ground: Ground::Plain,
         },
         may_repeat: false,
+        ..PLAIN
+    },
+    Drill {
+        name: "lost-heartbeats",
+        topic: "beats are lost and reports arrive",
+        claim: "a worker whose beats nobody answers comes back over a new stream before its session is over, and each report counts once",
+        condition: "workers' beats are taken out of their streams for the hold, all else passes",
+        fault: Act::LoseBeats,
+        heal: Some(Act::Mend {
+            link: Link::Workers,
+        }),
+        expects: NO_SERVER,
+        ..PLAIN
+    },
+    Drill {
+        name: "one-way-cut",
+        topic: "a worker that hears the server and is not heard",
+        claim: "others take over when its session is over, and nothing that it does afterwards counts",
+        condition: "in the network namespace of one worker that is at work, packets to the server go nowhere for the hold, and those from it arrive",
+        needs: &[Need::Root, Need::Netns],
+        shape: Shape {
+            ground: Ground::Namespaces,
+            ..USUAL
+        },
+        fault: Act::CutOneWay,
+        heal: Some(Act::UncutOneWay),
+        takeover_ms: Some(TAKEOVER_MS),
+        expects: IN_NAMESPACES,
+        rollback: "if the drill itself was killed: `ip netns list` and `ip link` show what is left (sichen-drill-PID-N, sdN); `ip netns del` and `ip link del` remove it",
+        ..PLAIN
+    },
+    Drill {
+        name: "clock-step",
+        topic: "the server's clock is set back by a minute",
+        claim: "while the clock is behind, time stands still for the scheduler; then every instant is caught up with, and none comes twice",
+        condition: "the server's wall clock is 60 s behind for the hold, its monotonic one goes on",
+        store: Store::Sqlite,
+        needs: &[Need::Faketime],
+        shape: Shape {
+            ground: Ground::OwnClock,
+            ..USUAL
+        },
+        fault: Act::StepClock { seconds: -60 },
+        heal: Some(Act::UnstepClock),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_SERVER,
+        ..PLAIN
+    },
+    Drill {
+        name: "disk-full-journal",
+        topic: "the disk of a worker's journal is full",
+        claim: "what it can't write down it does not acknowledge, and nothing is lost",
+        condition: "the small disk on which the first worker keeps its files is full for the hold",
+        needs: &[Need::Root],
+        shape: Shape {
+            ground: Ground::SmallJournal,
+            ..USUAL
+        },
+        fault: Act::FillJournal,
+        heal: Some(Act::FreeDisk),
+        expects: FULL_JOURNAL,
+        rollback: MOUNTS,
+        ..PLAIN
+    },
+    Drill {
+        name: "disk-full-sqlite",
+        topic: "the disk of the server's SQLite is full",
+        claim: "what it can't write down it does not acknowledge, and it goes on by itself when there is room",
+        condition: "the small disk on which the server keeps its files is full for the hold",
+        store: Store::Sqlite,
+        needs: &[Need::Root],
+        shape: Shape {
+            ground: Ground::SmallStore,
+            ..USUAL
+        },
+        fault: Act::FillStore,
+        heal: Some(Act::FreeDisk),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_STORE,
+        rollback: MOUNTS,
+        ..PLAIN
+    },
+    Drill {
+        name: "cut-server-from-database",
+        topic: "the server does not reach its database",
+        claim: "it answers nothing that it does not know, and goes on by itself when it is back",
+        condition: "all connections to the database are cut and new ones refused for the hold",
+        store: Store::Postgres,
+        fault: Act::Cut {
+            link: Link::Database,
+        },
+        heal: Some(Act::Mend {
+            link: Link::Database,
+        }),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        ..PLAIN
+    },
+    Drill {
+        name: "lost-database-answers",
+        topic: "commits whose answer is lost",
+        claim: "what was committed counts once, whether its answer came or not",
+        condition: "what the database answers is lost for the hold, what it is asked arrives",
+        store: Store::Postgres,
+        fault: Act::LoseAnswers {
+            link: Link::Database,
+        },
+        heal: Some(Act::Mend {
+            link: Link::Database,
+        }),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        ..PLAIN
+    },
+    Drill {
+        name: "database-crash",
+        topic: "the database dies",
+        claim: "nothing that was acknowledged is lost, and the server goes on by itself",
+        condition: "every process of the database server gets SIGKILL, and it is started again after the hold (with --store: connections to it are cut and refused instead)",
+        store: Store::Postgres,
+        fault: Act::CrashDatabase,
+        heal: Some(Act::StartDatabase),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        ..PLAIN
+    },
+    Drill {
+        name: "database-pause",
+        topic: "the database stands still",
+        claim: "nobody waits for ever, and the server goes on by itself",
+        condition: "every process of the database server gets SIGSTOP, and SIGCONT after the hold (with --store: nothing passes to or from it instead)",
+        store: Store::Postgres,
+        fault: Act::PauseDatabase,
+        heal: Some(Act::ResumeDatabase),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        ..PLAIN
+    },
+    Drill {
+        name: "deadlock",
+        topic: "another program takes rows in another order",
+        claim: "whoever loses a deadlock tries again, and nothing is lost or done twice",
+        condition: "another session takes the rows of shards, runs and jobs in the order in which the scheduler does not, again and again for the hold",
+        store: Store::Postgres,
+        fault: Act::Entangle,
+        heal: Some(Act::Disentangle),
+        expects: NO_POSTGRES,
+        ..PLAIN
+    },
+    Drill {
+        name: "plan-regression",
+        topic: "an index is gone",
+        claim: "what it made quick is slow and still right",
+        condition: "the index by which waiting shards are found is dropped, and made again after the hold",
+        store: Store::Postgres,
+        fault: Act::DropIndex,
+        heal: Some(Act::MakeIndex),
+        may_repeat: false,
+        rollback: "nothing: the schema sichen_drill_store is the drill's own and is dropped at its end; one that a killed drill has left goes at the next drill's begin",
         ..PLAIN
     },
 ];

@@ -38,7 +38,9 @@ pub(crate) struct Member {
     /// Held: it ends when this does.
     _stdin: Option<ChildStdin>,
     frozen: Vec<Pid>,
-    /// For a server.
+    /// Where a server is to listen, the first time.
+    pub(crate) listen: String,
+    /// Where a server answers.
     pub(crate) address: String,
 }
 
@@ -53,8 +55,14 @@ impl Member {
             child: None,
             _stdin: None,
             frozen: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
             address: String::new(),
         }
+    }
+
+    /// What comes before all words so far.
+    pub(crate) fn begin_with(&mut self, words: Vec<OsString>) {
+        self.words.splice(0..0, words);
     }
 
     pub(crate) fn words<W: Into<OsString>>(&mut self, words: impl IntoIterator<Item = W>) {
@@ -63,6 +71,18 @@ impl Member {
 
     pub(crate) fn variable(&mut self, name: &str, value: &str) {
         self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Runs in a network namespace.
+    pub(crate) fn inside(&mut self, space: &str) {
+        let exe = std::mem::replace(&mut self.exe, PathBuf::from("ip"));
+        let before = [
+            "netns".into(),
+            "exec".into(),
+            space.into(),
+            exe.into_os_string(),
+        ];
+        self.words.splice(0..0, before);
     }
 
     fn spawn(&mut self, more: &[OsString]) -> Result<(), Error> {
@@ -100,7 +120,7 @@ impl Member {
     pub(crate) async fn start_server(&mut self) -> Result<bool, Error> {
         let listen = match self.address.strip_prefix("http://") {
             Some(address) => address.to_owned(),
-            None => "127.0.0.1:0".to_owned(),
+            None => self.listen.clone(),
         };
         self.spawn(&["--listen".into(), listen.into()])?;
         let Some(out) = self.child.as_mut().and_then(|c| c.stdout.take()) else {
@@ -207,7 +227,7 @@ impl Drop for Member {
 }
 
 /// A process and all that descends from it, itself first.
-fn family(root: Pid) -> Vec<Pid> {
+pub(crate) fn family(root: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry

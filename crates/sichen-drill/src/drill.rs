@@ -88,6 +88,23 @@ pub struct Shape {
     pub slots: u32,
     /// What runs on it.
     pub load: Load,
+    /// What it stands on.
+    pub ground: Ground,
+}
+
+/// What a cluster stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// This machine as it is.
+    Plain,
+    /// The first worker's files are on a small disk.
+    SmallJournal,
+    /// The server's files are on a small disk.
+    SmallStore,
+    /// Each worker is in a network namespace of its own.
+    Namespaces,
+    /// The server's clock can be set.
+    OwnClock,
 }
 
 /// What runs on a drill's cluster.
@@ -171,8 +188,6 @@ pub enum Act {
     Disentangle,
     /// Let workers' beats be lost and their reports arrive.
     LoseBeats,
-    /// Let them arrive again.
-    BringBeats,
     /// Make the service that steps wait for slow.
     SlowDownstream,
     /// Make it quick again.

@@ -70,6 +70,11 @@ impl Folder {
         self.secrets.add(secret);
     }
 
+    /// The password in an address.
+    pub fn hide_address(&mut self, address: &str) {
+        self.secrets.add_address(address);
+    }
+
     /// Writes a file, masked.
     ///
     /// # Errors

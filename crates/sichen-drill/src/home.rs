@@ -57,6 +57,11 @@ impl Home {
         self.at("downstream-is-slow")
     }
 
+    /// What libfaketime adds to the server's clock.
+    pub(crate) fn clock(&self) -> PathBuf {
+        self.at("clock")
+    }
+
     pub(crate) fn history(&self) -> PathBuf {
         self.at("history.jsonl")
     }

@@ -87,6 +87,8 @@ pub struct Facts {
     pub leaks: Vec<String>,
     /// Files in which a secret was masked: the tasks plant one.
     pub masked: usize,
+    /// Waits for locks and deadlocks that were seen; `None` without a database to ask.
+    pub entangled: Option<u64>,
 }
 
 /// One thing that must hold.
@@ -420,6 +422,9 @@ fn hit(facts: &Facts) -> Finding {
         .iter()
         .filter(|f| !f.in_flight.is_empty())
         .count();
+    if facts.drill.fault == Act::Entangle && facts.entangled.unwrap_or(0) == 0 {
+        bad.push("no wait for a lock and no deadlock was seen".to_owned());
+    }
     let can_miss = facts.faults.iter().any(|f| f.can_miss);
     if can_miss && hits == 0 && !facts.faults.is_empty() {
         bad.push("no fault hit anything that was at work".to_owned());

@@ -13,20 +13,23 @@
 //! # Code map
 //! - what: `drill`, `catalogue`, `load`; when: `schedule`
 //! - judged: `evidence`, `judge`, `logs`, `stop`; told: `record`, `timeline`, `secrets`
-//! - edges: `stage` (carries one out), `nemesis` (the faults), `cluster`, `proxy`, `program`,
-//!   `business`, `task`, `folder`
+//! - edges: `stage` (carries one out), `nemesis` (the faults), `cluster`, `proxy` (`beats`),
+//!   `database`, `ground`, `program`, `business`, `task`, `folder`
 //!
 //! # Not here
 //! The history's judgement (`sichen-check`, by `sichen verify`); the command line.
 
+mod beats;
 pub mod business;
 pub mod catalogue;
 mod clock;
 mod cluster;
+mod database;
 pub mod drill;
 mod error;
 pub mod evidence;
 pub mod folder;
+mod ground;
 mod home;
 pub mod judge;
 pub mod load;

@@ -6,8 +6,10 @@
 //! # Not here
 //! When ([`crate::schedule`]), and whether it mattered ([`crate::judge`]).
 
+use crate::database::{self, Database, watch};
 use crate::drill::{Act, Link, Who};
 use crate::error::Error;
+use crate::ground::Disk;
 use crate::proxy::Mode;
 use crate::stage::Stage;
 
@@ -46,7 +48,92 @@ impl Stage {
                 let path = self.home.slow();
                 std::fs::remove_file(&path).map_err(|e| Error::folder(&path, e))
             }
-            other => Err(Error::Refused(format!("{other:?} can't be done here"))),
+            Act::LoseBeats => self.set(Link::Workers, Mode::LoseBeats),
+            Act::CrashDatabase => self.crash_database().await,
+            Act::StartDatabase => self.start_database().await,
+            Act::PauseDatabase | Act::ResumeDatabase => {
+                let pausing = act == Act::PauseDatabase;
+                match self.database.as_mut().and_then(|d| d.own.as_mut()) {
+                    Some(server) if pausing => server.freeze(),
+                    Some(server) => server.thaw(),
+                    None => {
+                        let mode = if pausing { Mode::Stall } else { Mode::Carry };
+                        self.set(Link::Database, mode)?;
+                    }
+                }
+                Ok(())
+            }
+            Act::DropIndex => {
+                self.plans("before").await;
+                self.index = Some(self.database()?.drop_index().await?);
+                Ok(())
+            }
+            Act::MakeIndex => {
+                self.plans("during").await;
+                match self.index.take() {
+                    Some(index) => self.database()?.execute(&index).await,
+                    None => Ok(()),
+                }
+            }
+            Act::Entangle => {
+                let url = self.database()?.url().to_owned();
+                self.entangled.spawn(database::entangle(url));
+                Ok(())
+            }
+            Act::Disentangle => {
+                self.entangled.shutdown().await;
+                Ok(())
+            }
+            Act::FillJournal | Act::FillStore => self.disk()?.fill(),
+            Act::FreeDisk => self.disk()?.free(),
+            Act::StepClock { seconds } => self.set_clock(seconds),
+            Act::UnstepClock => self.set_clock(0),
+            Act::CutOneWay | Act::UncutOneWay => {
+                let none = || Error::Refused("there are no network namespaces".into());
+                let net = self.net.as_ref().ok_or_else(none)?;
+                match (act, victim.0) {
+                    (Act::CutOneWay, Some(worker)) => net.cut(worker).await,
+                    (_, Some(worker)) => net.mend(worker).await,
+                    (_, None) => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn database(&self) -> Result<&Database, Error> {
+        let none = || Error::Refused("the server is not on PostgreSQL".into());
+        self.database.as_ref().ok_or_else(none)
+    }
+
+    fn disk(&self) -> Result<&Disk, Error> {
+        let none = || Error::Refused("there is no small disk".into());
+        self.disk.as_ref().ok_or_else(none)
+    }
+
+    /// The plans of the statements that were seen so far, as they are now.
+    pub(crate) async fn plans(&mut self, when: &'static str) {
+        if let Some(database) = &self.database {
+            let text = watch::plans(database.url(), &self.watched).await;
+            self.plans.push((when, text));
+        }
+    }
+
+    fn set_clock(&self, seconds: i64) -> Result<(), Error> {
+        let path = self.home.clock();
+        std::fs::write(&path, format!("{seconds:+}s\n")).map_err(|e| Error::folder(&path, e))
+    }
+
+    async fn crash_database(&mut self) -> Result<(), Error> {
+        match self.database.as_mut().and_then(|d| d.own.as_mut()) {
+            Some(server) => server.crash().await,
+            None => self.set(Link::Database, Mode::Cut),
+        }
+    }
+
+    async fn start_database(&mut self) -> Result<(), Error> {
+        match self.database.as_mut().and_then(|d| d.own.as_mut()) {
+            Some(server) => server.start_again().await,
+            None => self.set(Link::Database, Mode::Carry),
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::clock::{Stopwatch, wall_us};
+use crate::database::watch;
 use crate::drill::Act;
 use crate::error::Error;
 use crate::evidence;
@@ -69,6 +70,7 @@ pub async fn carry_out(order: &Order, about: &About, evidence: &Path) -> Result<
     let mut stage = Stage::build(order).await?;
     for secret in &stage.secrets {
         folder.hide(secret);
+        folder.hide_address(secret);
     }
     // What was seen so far stays, also if the cluster got stuck.
     let played = stage.play().await;
@@ -76,11 +78,12 @@ pub async fn carry_out(order: &Order, about: &About, evidence: &Path) -> Result<
         folder.write("error.txt", &error.to_string())?;
         keep(&stage, &mut folder)?;
         folder.write_yaml(PLAN, &stage.plan)?;
+        write_database(&stage, &mut folder).await?;
     }
     played?;
     stage.growing.look();
-    let report = conclude(&stage, folder, about, watch)?;
-    Ok(report)
+    let database = write_database(&stage, &mut folder).await?;
+    conclude(&stage, folder, about, watch, database)
 }
 
 /// Files that are kept as they are: of every drill, however it ended.
@@ -103,6 +106,7 @@ fn conclude(
     mut folder: Folder,
     about: &About,
     watch: Stopwatch,
+    database: Option<DatabaseSeen>,
 ) -> Result<Report, Error> {
     let logs = keep(stage, &mut folder)?;
     let (must, may) = stage.occasions();
@@ -139,6 +143,7 @@ fn conclude(
         history: history(&stage.seen.verdict),
         open: stage.seen.open.clone(),
         deaths: stage.seen.deaths.clone(),
+        entangled: database.map(|d| d.lock_waits as u64 + d.deadlocks.unwrap_or(0).unsigned_abs()),
         leaks: folder.leaks(),
         masked: folder.masked(),
     };
@@ -188,6 +193,55 @@ fn write_evidence(
     folder.write_yaml("business.yaml", compared)
 }
 
+/// What was seen of the database.
+async fn write_database(stage: &Stage, folder: &mut Folder) -> Result<Option<DatabaseSeen>, Error> {
+    let Some(database) = &stage.database else {
+        return Ok(None);
+    };
+    let (deadlocks, replicas) = watch::counted(database.url()).await;
+    let (slow, waits, seen) = {
+        let watched = watch::locked(&stage.watched);
+        let (slow, waits) = (watched.slow(), watched.waits());
+        let seen = DatabaseSeen {
+            deadlocks,
+            statements_over_100_ms: slow.len(),
+            lock_waits: waits.len(),
+            beyond_what_is_kept: watched.more,
+            looks: watched.looks.0,
+            looks_without_answer: watched.looks.1,
+            replication: match replicas.is_empty() {
+                true => vec!["there is no replica".to_owned()],
+                false => replicas,
+            },
+        };
+        (slow, waits, seen)
+    };
+    folder.write_lines("statements.jsonl", &slow)?;
+    folder.write_lines("lock_waits.jsonl", &waits)?;
+    for (when, plans) in &stage.plans {
+        folder.write(&format!("plans/{when}.txt"), plans)?;
+    }
+    if let Some(server) = &database.own {
+        folder.copy("logs/database.log", &server.log())?;
+    }
+    folder.write_yaml("database.yaml", &seen)?;
+    database.clear().await?;
+    Ok(Some(seen))
+}
+
+/// What was seen of the database.
+#[derive(Clone, Debug, Serialize)]
+struct DatabaseSeen {
+    /// Counted by the server in this database since its start; of a user's database, of others too.
+    deadlocks: Option<i64>,
+    statements_over_100_ms: usize,
+    lock_waits: usize,
+    beyond_what_is_kept: u64,
+    looks: u64,
+    looks_without_answer: u64,
+    replication: Vec<String>,
+}
+
 fn line(finding: &Finding) -> String {
     let word = if finding.ok { "ok" } else { "NOT SO" };
     format!("{word}: {}: {}", finding.pass_when, finding.seen)
@@ -217,6 +271,17 @@ fn history(verdict: &serde_json::Value) -> History {
     }
 }
 
+/// Where the cluster keeps its truth, for people.
+fn store(stage: &Stage) -> String {
+    match &stage.database {
+        None => "sqlite".to_owned(),
+        Some(database) if database.own.is_some() => {
+            "postgres, a server of the drill's own".to_owned()
+        }
+        Some(_) => "postgres, a schema of the drill's own".to_owned(),
+    }
+}
+
 /// All conditions, by name.
 fn conditions(stage: &Stage, about: &About) -> BTreeMap<String, String> {
     let Plan {
@@ -238,7 +303,7 @@ fn conditions(stage: &Stage, about: &About) -> BTreeMap<String, String> {
         ("seed", seed.to_string()),
         ("load_ms", duration_ms.to_string()),
         ("program", about.version.clone()),
-        ("store", "sqlite".to_owned()),
+        ("store", store(stage)),
         (
             "workers",
             format!("{} with {} slots", shape.workers, shape.slots),

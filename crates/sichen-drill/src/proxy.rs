@@ -19,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::beats::Beats;
+
 /// Connections at once; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 512;
 /// How much is carried at once.
@@ -33,6 +35,8 @@ pub(crate) enum Mode {
     LoseAnswers,
     /// Loses requests, delivers answers.
     LoseRequests,
+    /// Takes workers' beats out of what it delivers to the server.
+    LoseBeats,
     /// Carries nothing and loses nothing.
     Stall,
     /// Cuts connections and refuses new ones.
@@ -84,7 +88,10 @@ impl Proxy {
     pub(crate) fn set(&self, mode: Mode) {
         self.state.send_modify(|state| {
             // A way that was lost has a hole; a stall has none and goes on where it was.
-            let holed = matches!(state.mode, Mode::LoseAnswers | Mode::LoseRequests);
+            let holed = matches!(
+                state.mode,
+                Mode::LoseAnswers | Mode::LoseRequests | Mode::LoseBeats
+            );
             if holed || mode == Mode::Cut {
                 state.age += 1;
             }
@@ -169,6 +176,7 @@ async fn carry(
     lost: &AtomicU64,
 ) {
     let mut bytes = vec![0; CHUNK_BYTES];
+    let mut beats = (lost_in == Mode::LoseRequests).then(Beats::default);
     loop {
         let n = match from.read(&mut bytes).await {
             Ok(0) | Err(_) => break,
@@ -182,7 +190,16 @@ async fn carry(
             lost.fetch_add(count, Ordering::Relaxed);
             continue;
         }
-        if to.write_all(&bytes[..n]).await.is_err() {
+        let passing = match &mut beats {
+            Some(beats) => {
+                let dropping = state.borrow().mode == Mode::LoseBeats;
+                let (passing, dropped) = beats.take(&bytes[..n], dropping);
+                lost.fetch_add(dropped, Ordering::Relaxed);
+                passing
+            }
+            None => bytes[..n].to_vec(),
+        };
+        if to.write_all(&passing).await.is_err() {
             break;
         }
     }

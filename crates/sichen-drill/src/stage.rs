@@ -9,14 +9,17 @@
 //! The faults ([`crate::nemesis`]), what came of it ([`crate::outcome`]).
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::{Stopwatch, wall_us};
 use crate::cluster::{Cluster, Member};
-use crate::drill::{Act, BEAT_MS, Drill, SESSION_MS, Variant, Who};
+use crate::database::{Database, watch};
+use crate::drill::{Act, BEAT_MS, Drill, Ground, Link, SESSION_MS, Store, Variant, Who};
 use crate::error::Error;
 use crate::evidence::{self, Attempt, Occasion};
+use crate::ground::{self, Disk, Net};
 use crate::home::{Growing, Home};
 use crate::judge::{self, Done};
 use crate::load::{self, JOBS};
@@ -27,6 +30,7 @@ use crate::schedule::{Plan, Planned};
 use crate::stop;
 use crate::task::{self, Setting};
 use crate::{business, catalogue};
+use tokio::task::JoinSet;
 
 /// How often the evidence is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -42,6 +46,8 @@ pub struct Order {
     pub exe: PathBuf,
     /// What will be done.
     pub plan: Plan,
+    /// The address of a PostgreSQL database that the server is to use.
+    pub store: Option<String>,
     /// Told what happens, for people.
     pub say: fn(&str),
 }
@@ -54,6 +60,18 @@ pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     pub(crate) workers_link: Proxy,
     pub(crate) database_link: Option<Proxy>,
+    /// After the cluster, which uses it.
+    pub(crate) database: Option<Database>,
+    pub(crate) watched: watch::Shared,
+    watching: JoinSet<()>,
+    /// Another program that takes rows.
+    pub(crate) entangled: JoinSet<()>,
+    /// How to make again the index that was dropped.
+    pub(crate) index: Option<String>,
+    /// Plans, and when they were made.
+    pub(crate) plans: Vec<(&'static str, String)>,
+    pub(crate) disk: Option<Disk>,
+    pub(crate) net: Option<Net>,
     pub(crate) program: Program,
     pub(crate) growing: Growing,
     pub(crate) seen: Seen,
@@ -95,12 +113,13 @@ impl Stage {
     pub(crate) async fn build(order: &Order) -> Result<Self, Error> {
         let plan = order.plan.clone();
         let unknown = || {
+            let name = &plan.drill;
             Error::Refused(format!(
-                "there is no drill {:?}; `sichen drill list` has them",
-                plan.drill
+                "there is no drill {name:?}; `sichen drill list` has them"
             ))
         };
         let drill = catalogue::find(&plan.drill).ok_or_else(unknown)?;
+        ground::check(drill, order.store.as_deref())?;
         let began_us = wall_us();
         let home = Home::make()?;
         let business = |e| Error::stage("the business database", e);
@@ -108,47 +127,30 @@ impl Stage {
         let checksum_before = business::content(&home.business())
             .map_err(business)?
             .checksum;
-        let mut server = Member::new(&order.exe, "server", &home.logs());
-        server.words([
-            "server".as_ref(),
-            "--data".as_ref(),
-            home.server().as_os_str(),
-        ]);
-        server.words([
-            "--beat",
-            &format!("{BEAT_MS}ms"),
-            "--session-ttl",
-            &format!("{SESSION_MS}ms"),
-        ]);
-        server.variable("SICHEN_LOG", "info");
-        if !server.start_server().await? {
-            return Err(Error::stage(
-                "the server did not start",
-                home.tail("server"),
-            ));
-        }
-        let to = server.address.trim_start_matches("http://").to_owned();
-        let link = Proxy::to(to)
-            .await
-            .map_err(|e| Error::stage("a proxy", e))?;
+        let secret = format!("planted-{:016x}", plan.seed ^ 0x5eed_0bad_cafe_f00d);
+        // Where nothing is to be reached yet; set when the server answers.
+        let nowhere = Proxy::to("127.0.0.1:9".to_owned()).await;
+        let server = Member::new(&order.exe, "server", &home.logs());
         let program = Program {
             exe: order.exe.clone(),
-            server: server.address.clone(),
+            server: String::new(),
             token_file: home.server().join("token"),
         };
-        let secret = format!("planted-{:016x}", plan.seed ^ 0x5eed_0bad_cafe_f00d);
-        let secrets = vec![
-            secret.clone(),
-            read(&home, "token"),
-            read(&home, "join-token"),
-        ];
         let mut stage = Self {
             cluster: Cluster {
                 server,
                 workers: Vec::new(),
             },
-            workers_link: link,
+            workers_link: nowhere.map_err(|e| Error::stage("a proxy", e))?,
             database_link: None,
+            database: None,
+            watched: watch::Shared::default(),
+            watching: JoinSet::new(),
+            entangled: JoinSet::new(),
+            index: None,
+            plans: Vec::new(),
+            disk: None,
+            net: None,
             program,
             growing: Growing::new(home.tasks()),
             seen: Seen {
@@ -159,12 +161,89 @@ impl Stage {
             drill,
             plan,
             home,
-            secrets,
+            secrets: vec![secret.clone(), order.store.clone().unwrap_or_default()],
             say: order.say,
         };
+        stage.lay_ground().await?;
+        stage.lay_store(order.store.as_deref()).await?;
+        stage.serve().await?;
         stage.hire(&secret)?;
         stage.until_workers_are_there().await?;
         Ok(stage)
+    }
+
+    /// Small disks, namespaces, a clock.
+    async fn lay_ground(&mut self) -> Result<(), Error> {
+        match self.drill.shape.ground {
+            Ground::Plain => {}
+            Ground::SmallJournal => self.disk = Some(Disk::mount(&self.home.worker("worker-1"))?),
+            Ground::SmallStore => self.disk = Some(Disk::mount(&self.home.server())?),
+            Ground::Namespaces => {
+                let net = Net::make(self.drill.shape.workers).await?;
+                self.cluster.server.listen = format!("{}:0", net.server());
+                self.cluster.server.words(["--allow-plaintext"]);
+                self.net = Some(net);
+            }
+            Ground::OwnClock => {
+                write(&self.home.clock(), "+0s\n")?;
+                let server = &mut self.cluster.server;
+                server.variable("LD_PRELOAD", ground::faketime().unwrap_or_default());
+                server.variable(
+                    "FAKETIME_TIMESTAMP_FILE",
+                    &self.home.clock().to_string_lossy(),
+                );
+                server.variable("FAKETIME_CACHE_DURATION", "1");
+                // Timers must not jump: it is the wall clock alone that is set.
+                server.variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            }
+        }
+        Ok(())
+    }
+
+    /// The database, and the way to it.
+    async fn lay_store(&mut self, store: Option<&str>) -> Result<(), Error> {
+        if store.is_none() && self.drill.store != Store::Postgres {
+            return Ok(());
+        }
+        let database = Database::open(store).await?;
+        let link = Proxy::to(database.target()?).await;
+        let link = link.map_err(|e| Error::stage("a proxy", e))?;
+        // Not among its arguments, which everybody on the machine can read.
+        self.cluster
+            .server
+            .variable("SICHEN_STORE", &database.store(link.address())?);
+        self.watching.spawn(watch::watch(
+            database.url().to_owned(),
+            self.watched.clone(),
+        ));
+        self.database_link = Some(link);
+        self.database = Some(database);
+        Ok(())
+    }
+
+    /// Starts the server, and the way to it.
+    async fn serve(&mut self) -> Result<(), Error> {
+        let data = self.home.server();
+        let server = &mut self.cluster.server;
+        let mut words: Vec<OsString> = vec!["server".into(), "--data".into(), data.into()];
+        words.extend(["--beat".into(), format!("{BEAT_MS}ms").into()]);
+        words.extend(["--session-ttl".into(), format!("{SESSION_MS}ms").into()]);
+        server.begin_with(words);
+        server.variable("SICHEN_LOG", "info");
+        if !server.start_server().await? {
+            return Err(Error::stage(
+                "the server did not start",
+                self.home.tail("server"),
+            ));
+        }
+        self.program.server = server.address.clone();
+        let to = server.address.trim_start_matches("http://").to_owned();
+        self.workers_link = Proxy::to(to)
+            .await
+            .map_err(|e| Error::stage("a proxy", e))?;
+        self.secrets
+            .extend([read(&self.home, "token"), read(&self.home, "join-token")]);
+        Ok(())
     }
 
     /// Starts the workers.
@@ -192,7 +271,11 @@ impl Stage {
             }}});
             write(&config, &text.to_string())?;
             let mut member = Member::new(&self.program.exe, &name, &self.home.logs());
-            let server = format!("http://{}", self.workers_link.address());
+            let place = self.cluster.workers.len();
+            let server = match &self.net {
+                Some(_) => self.program.server.clone(),
+                None => format!("http://{}", self.workers_link.address()),
+            };
             let slots = self.drill.shape.slots.to_string();
             member.words([
                 "worker", "--name", &name, "--server", &server, "--slots", &slots,
@@ -207,6 +290,9 @@ impl Stage {
                 "--join-token-file".into(),
                 self.home.server().join("join-token").into_os_string(),
             ]);
+            if let Some(space) = self.net.as_ref().and_then(|net| net.space(place)) {
+                member.inside(space);
+            }
             member.start()?;
             self.cluster.workers.push(member);
         }
@@ -263,6 +349,8 @@ impl Stage {
         let history = self.home.history();
         self.program.write(&["export"], &history).await?;
         self.cluster.dismiss().await?;
+        self.watching.shutdown().await;
+        self.plans("end").await;
         self.growing.look();
         self.seen.verdict = self.program.verdict(&history).await?;
         Ok(())
@@ -350,7 +438,7 @@ impl Stage {
         let watch = Stopwatch::start();
         let one = matches!(
             planned.act,
-            Act::Kill { who: Who::AWorker } | Act::Freeze { who: Who::AWorker }
+            Act::Kill { who: Who::AWorker } | Act::Freeze { who: Who::AWorker } | Act::CutOneWay
         );
         loop {
             self.growing.look();
@@ -410,9 +498,14 @@ impl Stage {
                 Who::Server => "the server".to_owned(),
                 Who::AWorker | Who::All => "server and workers".to_owned(),
             },
+            Act::LoseAnswers {
+                link: Link::Database,
+            } => "the server's way to its database".to_owned(),
             Act::Stall { .. } | Act::LoseAnswers { .. } | Act::LoseRequests { .. } => {
                 "the workers' way to the server".to_owned()
             }
+            Act::LoseBeats => "the workers' way to the server".to_owned(),
+            Act::Cut { .. } => "the server's way to its database".to_owned(),
             _ => String::new(),
         }
     }

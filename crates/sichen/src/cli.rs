@@ -268,7 +268,12 @@ fn log_to_stderr(command: &Command) {
         command,
         Command::Dev(_) | Command::DemoWorker(_) | Command::Server(_) | Command::Worker(_)
     );
-    let default = if serves { "info" } else { "warn" };
+    let default = match command {
+        // It makes its database fail, and says so itself.
+        Command::Drill(_) => "error",
+        _ if serves => "info",
+        _ => "warn",
+    };
     let filter = EnvFilter::try_from_env("SICHEN_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -62,6 +62,7 @@ fn sound() -> Facts {
         deaths: Vec::new(),
         leaks: Vec::new(),
         masked: 1,
+        entangled: None,
     }
 }
 

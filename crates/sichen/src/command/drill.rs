@@ -18,6 +18,7 @@ use sichen_drill::{catalogue, folder, record, task};
 
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Output};
+use crate::store_at::StoreAt;
 
 /// Stopped by one of the drill's own conditions.
 const STOPPED: u8 = 3;
@@ -65,6 +66,11 @@ pub struct Run {
     /// All four variants, one after the other: four records that differ in that alone.
     #[arg(long)]
     batch: bool,
+    /// Keep the server's truth in this PostgreSQL database, in a schema of the drill's own
+    /// (sichen_drill_store) that is dropped at the end: postgres://USER@HOST:PORT/DATABASE. Without it
+    /// drills of PostgreSQL start a server of their own, others use SQLite.
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreAt>,
     /// A new directory for the evidence [default: drill-NAME-TIME here].
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
@@ -81,6 +87,9 @@ pub struct Replay {
     /// The folder that it left.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// As of `sichen drill run`: an address is not kept in the folder.
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreAt>,
     /// A new directory for the evidence [default: drill-NAME-TIME here].
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
@@ -218,12 +227,13 @@ async fn carry_out(args: Run) -> Result<ExitCode, Failure> {
         mistake,
         ..schedule::plan(drill, variant, args.seed, duration_ms)
     };
+    let store = address(args.store.clone())?;
     let place = args
         .evidence
         .clone()
         .unwrap_or_else(|| new_place(drill.name));
     if !args.batch {
-        let report = one(planned(variant, duration_ms), &place, args.output).await?;
+        let report = one(planned(variant, duration_ms), &store, &place, args.output).await?;
         args.output.show(&report, text)?;
         return Ok(code(report.verdict));
     }
@@ -233,7 +243,7 @@ async fn carry_out(args: Run) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     for variant in Variant::ALL {
         let place = place.join(variant.name());
-        reports.push(one(planned(variant, duration_ms), &place, args.output).await?);
+        reports.push(one(planned(variant, duration_ms), &store, &place, args.output).await?);
         if reports
             .last()
             .is_some_and(|r| r.verdict == Outcome::Stopped)
@@ -254,20 +264,39 @@ async fn carry_out(args: Run) -> Result<ExitCode, Failure> {
 
 async fn replay(args: Replay) -> Result<ExitCode, Failure> {
     let plan = folder::plan(&args.folder).map_err(failure)?;
+    let store = address(args.store.clone())?;
     let place = args
         .evidence
         .clone()
         .unwrap_or_else(|| new_place(&plan.drill));
-    let report = one(plan, &place, args.output).await?;
+    let report = one(plan, &store, &place, args.output).await?;
     args.output.show(&report, text)?;
     Ok(code(report.verdict))
 }
 
+/// The address of a PostgreSQL database.
+fn address(store: Option<StoreAt>) -> Result<Option<String>, Failure> {
+    match store {
+        None => Ok(None),
+        Some(StoreAt::Postgres(url)) => Ok(Some(url)),
+        Some(StoreAt::Directory(_)) => Err(Failure::usage(
+            "SC7050: a drill on SQLite uses a directory of its own; --store names a PostgreSQL database, \
+             postgres://USER@HOST:PORT/DATABASE",
+        )),
+    }
+}
+
 /// One drill, or its interruption: dropping the stage ends its processes.
-async fn one(plan: Plan, place: &std::path::Path, output: Output) -> Result<Report, Failure> {
+async fn one(
+    plan: Plan,
+    store: &Option<String>,
+    place: &std::path::Path,
+    output: Output,
+) -> Result<Report, Failure> {
     let order = Order {
         exe: std::env::current_exe()?,
         plan,
+        store: store.clone(),
         say: if output.is_table() { say } else { |_| {} },
     };
     let words: Vec<String> = std::env::args().skip(1).collect();
