@@ -156,6 +156,8 @@ words! {
         SessionEnded = "session_ended",
         /// A server node registered.
         NodeRegistered = "node_registered",
+        /// A server node's lease was ended before its time; cause: stopped, gone.
+        NodeEnded = "node_ended",
         /// A backfill was asked for; data: job, range, mode, order, parallelism, rate, reason.
         BackfillCreated = "backfill_created",
         /// A backfill came farther; data: settled, cursor, top, written, reopened, left.

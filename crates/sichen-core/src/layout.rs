@@ -211,13 +211,17 @@ fn checked(shards: u128) -> Result<usize, Error> {
 /// Never for `total >= 1`; a `total` of 0 gives 0.
 #[must_use]
 pub fn index_of(key: &[u8], total: u32) -> u32 {
+    u32::try_from(stable_hash(key) % u64::from(total.max(1))).unwrap_or(0)
+}
+
+/// A hash that is the same in every build and on every machine. Not for what an adversary chooses.
+pub(crate) fn stable_hash(key: &[u8]) -> u64 {
     let mut x = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
     });
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^= x >> 31;
-    u32::try_from(x % u64::from(total.max(1))).unwrap_or(0)
+    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -50,9 +50,9 @@ impl Rhythm {
         beat: SignedDuration::from_secs(3),
         ttl: SignedDuration::from_secs(15),
     };
-    /// Server nodes: beat 1.5 s, lease 5 s.
+    /// Server nodes: beat 1 s, lease 5 s.
     pub const NODE: Rhythm = Rhythm {
-        beat: SignedDuration::from_millis(1_500),
+        beat: SignedDuration::from_secs(1),
         ttl: SignedDuration::from_secs(5),
     };
 

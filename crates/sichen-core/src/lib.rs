@@ -17,6 +17,7 @@ pub mod ids;
 pub mod layout;
 pub mod lease;
 pub mod lifecycle;
+pub mod members;
 pub mod model;
 pub mod name;
 pub mod port;

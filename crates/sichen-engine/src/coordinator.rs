@@ -5,9 +5,13 @@
 //!   renewed; the store refuses an old one in any case.
 //! - A node whose lease was lost registers anew and starts with no duty.
 //! - One pass at a time: what an older one has seen never replaces what a newer one was given.
+//! - A duty that a peer should own is first no longer used here, and given up a moment later, when
+//!   the steps under way have ended.
 //!
 //! # Not here
-//! The duties themselves; which node should own what when there are many (each takes what is free).
+//! The duties themselves; which node should own what ([`sichen_core::members`]).
+
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,17 +19,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::Rhythm;
-use sichen_core::model::{DutyKey, PARTITIONS};
+use sichen_core::members::{Members, all_keys, wish};
+use sichen_core::model::{Duty, DutyKey, Node, PARTITIONS};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence};
+use tokio::sync::Notify;
 
 use crate::context::Context;
+use state::State;
 
-/// How often a node that owns all it wants looks whether it still does. A write under an old term is
-/// refused in any case.
-const CLAIM_AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// How often a node that owns all it wants looks for peers.
-const LOOK_FOR_PEERS: SignedDuration = SignedDuration::from_secs(10);
+/// How often a node that is alone looks whether it still is.
+const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(2);
+/// From the last use of a duty to its being given up.
+const LEAVING: SignedDuration = SignedDuration::from_millis(100);
+/// Who asks for the owner of a pool within this time of a look is answered from it.
+const FRESH: SignedDuration = SignedDuration::from_millis(200);
 
 /// This node's membership.
 #[derive(Debug)]
@@ -36,23 +44,21 @@ pub struct Coordinator {
     state: Mutex<State>,
     /// Held by the pass that is going on.
     passing: tokio::sync::Mutex<()>,
+    /// There is something for the loop to see to.
+    woken: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    node: Option<NodeId>,
-    /// Until when fences may be used.
-    valid_until: Option<Timestamp>,
-    /// Until when each duty is known to be in a live node's hands.
-    held_until: Option<Timestamp>,
-    owned: BTreeMap<DutyKey, Term>,
-    pools: BTreeSet<Name>,
-    /// When the duties were last claimed.
-    claimed_at: Option<Timestamp>,
-    /// Whether other nodes were live at the last look, and when that was.
-    peers: bool,
-    looked_at: Option<Timestamp>,
-    draining: bool,
+/// What a pass, and those before it of which nobody was told, came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Whether the node was given a duty that it did not have.
+    pub gained: bool,
+    /// The store's time as the renewal told it.
+    pub told: Option<Timestamp>,
+    /// When to pass again at the latest, if that is before the next beat.
+    pub next: Option<Timestamp>,
+    /// Pools that have gone to a peer, and where that is reached: their workers are to follow.
+    pub moved: BTreeMap<Name, String>,
 }
 
 impl Coordinator {
@@ -65,94 +71,133 @@ impl Coordinator {
             rhythm,
             state: Mutex::default(),
             passing: tokio::sync::Mutex::default(),
+            woken: Notify::new(),
         }
     }
 
-    /// Renews the node's lease (or registers it) and takes the duties that are free. Answers whether it
-    /// was given one that it did not have, and the store's time as the renewal told it.
+    /// Renews the node's lease (or registers it), takes the duties that it should own and that are
+    /// free, and gives up those that a peer should own.
     ///
     /// # Errors
     /// As the store; the duties stay usable until the lease would have ended.
-    pub async fn run_once(&self, now: Timestamp) -> Result<(bool, Option<Timestamp>), Error> {
-        let _alone = self.passing.lock().await;
-        let done = self.pass(now).await?;
-        // Only paces: a renewal that was made counts whatever becomes of this.
-        if let Err(error) = self.look_for_peers(now).await {
-            tracing::debug!(%error, "peers could not be looked for");
-        }
-        Ok(done)
+    pub async fn run_once(&self, now: Timestamp) -> Result<Pass, Error> {
+        let told = self.pass(now).await?;
+        let mut state = self.lock();
+        Ok(Pass {
+            told,
+            ..std::mem::take(&mut state.news)
+        })
     }
 
-    async fn pass(&self, now: Timestamp) -> Result<(bool, Option<Timestamp>), Error> {
-        let (node, told) = self.renew().await?;
+    /// Notified when a pass is due before the next beat.
+    #[must_use]
+    pub fn woken(&self) -> &Notify {
+        &self.woken
+    }
+
+    async fn pass(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+        let _alone = self.passing.lock().await;
+        if self.lock().draining {
+            return Ok(None);
+        }
+        let (node, told) = self.renew(now).await?;
         // Counted from before the renewal was sent, less the margin.
         let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
-        let wanted = {
+        {
             let mut state = self.lock();
             state.node = Some(node);
+            if state.draining {
+                return Ok(None);
+            }
             state.valid_until = until;
-            let wanted = wanted(&state);
-            let all = wanted.iter().all(|key| state.owned.contains_key(key));
-            let looked = state
-                .claimed_at
-                .is_some_and(|at| now.duration_since(at) < CLAIM_AGAIN);
-            if all && looked {
-                state.held_until = until;
+            if !state.must_look(now, LOOK_ALONE) {
+                state.held_until = until.filter(|_| state.whole);
+                return Ok(told);
             }
-            if state.draining || (all && looked) {
-                return Ok((false, told));
-            }
-            state.claimed_at = Some(now);
-            wanted
-        };
-        let op = self.context.op(self.actor());
-        let store = &*self.context.store;
-        let owned = store.claim_duties(op, node, wanted.clone()).await?;
-        let owned: BTreeMap<DutyKey, Term> = owned.into_iter().map(|f| (f.key, f.term)).collect();
-        let left: Vec<&DutyKey> = wanted.iter().filter(|k| !owned.contains_key(k)).collect();
-        let held = left.is_empty() || self.are_peers_duties(&left).await?;
-        let mut state = self.lock();
-        if state.node != Some(node) || state.draining {
-            return Ok((false, told));
         }
-        let gained = owned.keys().any(|key| !state.owned.contains_key(key));
-        state.owned = owned;
-        state.held_until = until.filter(|_| held);
-        Ok((gained, told))
+        self.look(node, now, until).await?;
+        Ok(told)
     }
 
     /// Renews the node's lease, or registers the node anew; the store's time if it was renewed.
-    async fn renew(&self) -> Result<(NodeId, Option<Timestamp>), Error> {
+    async fn renew(&self, now: Timestamp) -> Result<(NodeId, Option<Timestamp>), Error> {
         let store = &*self.context.store;
         if let Some(node) = self.node()
             && let Some(end) = store.renew_node(node, self.rhythm.ttl).await?
         {
             return Ok((node, end.checked_sub(self.rhythm.ttl).ok()));
         }
-        self.forget();
-        // Pools that earlier owners served: their leases must be reaped although no worker of
-        // theirs may ever come back.
-        for duty in store.list_members().await?.1 {
-            if let DutyKey::Pool(pool) = duty.key {
-                self.add_pool(&pool);
-            }
-        }
+        self.lock().forget(now, self.rhythm.beat * 2);
         let op = self.context.op(format!("node {}", self.address));
         let address = self.address.clone();
         let node = store.register_node(op, address, self.rhythm.ttl).await?;
         Ok((node, None))
     }
 
-    async fn look_for_peers(&self, now: Timestamp) -> Result<(), Error> {
-        let looked_at = self.lock().looked_at;
-        if looked_at.is_some_and(|at| now.duration_since(at) < LOOK_FOR_PEERS) {
-            return Ok(());
+    /// Sees who is there and who owns what; takes, and gives up.
+    async fn look(
+        &self,
+        me: NodeId,
+        now: Timestamp,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        let store = &*self.context.store;
+        let (live, duties) = store.list_members().await?;
+        let (give, take) = {
+            let mut state = self.lock();
+            if state.draining {
+                return Ok(());
+            }
+            state.see(me, &self.address, &live, &duties, now);
+            let expected = state.expected(&live, now);
+            let wish = wish(me, &live, &expected, &duties, &state.pools);
+            let overdue = state.await_all(wish.awaited, now, self.rhythm.ttl);
+            let give = state.leave(wish.give, now);
+            if !state.leaving.is_empty() {
+                state.news.next = now.checked_add(LEAVING).ok();
+                self.woken.notify_one();
+            }
+            (
+                give,
+                wish.take.into_iter().chain(overdue).collect::<Vec<_>>(),
+            )
+        };
+        if !give.is_empty() {
+            let op = self.context.op(self.actor());
+            let fences = give.iter().map(|(fence, _)| fence.clone()).collect();
+            store.release_duties(op, fences).await?;
+            let members = Members::of(&live);
+            self.lock().given(give, &members);
         }
-        let (nodes, _) = self.context.store.list_members().await?;
-        let mut state = self.lock();
-        state.peers = nodes.iter().any(|node| node.address != self.address);
-        state.looked_at = Some(now);
+        if !take.is_empty() {
+            let op = self.context.op(self.actor());
+            let taken = store.claim_duties(op, me, take).await?;
+            let mut state = self.lock();
+            if state.node != Some(me) || state.draining {
+                return Ok(());
+            }
+            state.take(taken);
+        }
+        self.judge(&live, &duties, now, until);
         Ok(())
+    }
+
+    /// Whether each duty is in live hands, or will be at a peer's next beat.
+    fn judge(&self, live: &[Node], duties: &[Duty], now: Timestamp, until: Option<Timestamp>) {
+        let mut state = self.lock();
+        // A node that was reached at this very address is this one's past, and no peer.
+        let peers = live.iter().filter(|node| node.address != self.address);
+        let peers: BTreeSet<NodeId> = peers.map(|node| node.id).collect();
+        let theirs = |duty: &&Duty| duty.node.is_some_and(|owner| peers.contains(&owner));
+        let theirs: BTreeSet<&DutyKey> = duties.iter().filter(theirs).map(|d| &d.key).collect();
+        let patience = self.rhythm.beat * 2;
+        state.whole = all_keys(duties, &state.pools).iter().all(|key| {
+            theirs.contains(key)
+                || state.owned.contains_key(key)
+                || state.leaving.contains_key(key)
+                || state.is_awaited_within(key, now, patience)
+        });
+        state.held_until = until.filter(|_| state.whole);
     }
 
     /// Whether other nodes are live, as far as is known: what they write, nobody here hears of.
@@ -161,21 +206,34 @@ impl Coordinator {
         self.lock().peers
     }
 
-    /// Whether live peers own all of these. A node that was reached at this very address is this
-    /// one's past, and no peer.
-    async fn are_peers_duties(&self, keys: &[&DutyKey]) -> Result<bool, Error> {
-        let (nodes, duties) = self.context.store.list_members().await?;
-        let peers: BTreeSet<NodeId> = nodes
-            .into_iter()
-            .filter(|node| node.address != self.address)
-            .map(|node| node.id)
-            .collect();
-        let peers_duties: BTreeSet<DutyKey> = duties
-            .into_iter()
-            .filter(|duty| duty.node.is_some_and(|owner| peers.contains(&owner)))
-            .map(|duty| duty.key)
-            .collect();
-        Ok(keys.iter().all(|key| peers_duties.contains(key)))
+    /// The address of the peer that owns `pool`, looked up anew unless that was done just now;
+    /// `None` if this node owns it, or nobody does, or nobody here could say.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn owner_elsewhere(
+        &self,
+        pool: &Name,
+        now: Timestamp,
+    ) -> Result<Option<String>, Error> {
+        let new = self.add_pool(pool);
+        let key = DutyKey::Pool(pool.clone());
+        if self.fence(&key, now).is_some() {
+            return Ok(None);
+        }
+        let fresh = self.lock().looked_within(now, FRESH);
+        if new || !fresh {
+            self.lock().look = true;
+            self.pass(now).await?;
+            self.woken.notify_one();
+        }
+        Ok(self.seen_elsewhere(pool))
+    }
+
+    /// The address of the peer that owned `pool` at the last look.
+    #[must_use]
+    pub fn seen_elsewhere(&self, pool: &Name) -> Option<String> {
+        self.lock().elsewhere.get(pool).cloned()
     }
 
     /// The right to write for `key` at `now`, if this node has it.
@@ -211,9 +269,12 @@ impl Coordinator {
         self.lock().pools.iter().cloned().collect()
     }
 
-    /// Makes the node want the duty of `pool` as well; true if it did not know it.
+    /// Makes the node see to the duty of `pool` as well; true if it did not know it.
     pub fn add_pool(&self, pool: &Name) -> bool {
-        self.lock().pools.insert(pool.clone())
+        let mut state = self.lock();
+        let new = state.pools.insert(pool.clone());
+        state.look |= new;
+        new
     }
 
     /// `node 3`, for events.
@@ -251,33 +312,31 @@ impl Coordinator {
         lasts(state.valid_until) && lasts(state.held_until)
     }
 
-    /// Gives all duties up, so that a peer need not wait for the lease to end.
+    /// Gives all duties up and ends this node's lease, so that peers need not wait for its end.
     ///
     /// # Errors
     /// As the store; a peer then waits for the lease to end.
     pub async fn hand_over(&self) -> Result<(), Error> {
-        let fences: Vec<Fence> = {
+        let (node, fences) = {
             let mut state = self.lock();
             state.draining = true;
-            let owned = std::mem::take(&mut state.owned);
-            owned
-                .into_iter()
-                .map(|(key, term)| Fence { key, term })
-                .collect()
+            state.valid_until = None;
+            let mut owned = std::mem::take(&mut state.owned);
+            owned.extend(std::mem::take(&mut state.leaving));
+            (state.node, fences_of(owned))
         };
-        if fences.is_empty() {
-            return Ok(());
+        let _alone = self.passing.lock().await;
+        let store = &*self.context.store;
+        if !fences.is_empty() {
+            let op = self.context.op(self.actor());
+            store.release_duties(op, fences.clone()).await?;
         }
-        let op = self.context.op(self.actor());
-        self.context.store.release_duties(op, fences).await
-    }
-
-    fn forget(&self) {
-        let mut state = self.lock();
-        state.node = None;
-        state.valid_until = None;
-        state.held_until = None;
-        state.owned.clear();
+        if let Some(node) = node {
+            let op = self.context.op(self.actor());
+            store.end_node(op, node, "stopped".to_owned()).await?;
+        }
+        self.lock().send_on(fences.iter().map(|fence| &fence.key));
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -285,8 +344,7 @@ impl Coordinator {
     }
 }
 
-fn wanted(state: &State) -> Vec<DutyKey> {
-    let triggers = (0..PARTITIONS).map(DutyKey::Trigger);
-    let pools = state.pools.iter().cloned().map(DutyKey::Pool);
-    triggers.chain([DutyKey::Janitor]).chain(pools).collect()
+fn fences_of(owned: BTreeMap<DutyKey, Term>) -> Vec<Fence> {
+    let fence = |(key, term)| Fence { key, term };
+    owned.into_iter().map(fence).collect()
 }

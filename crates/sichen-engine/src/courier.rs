@@ -41,6 +41,11 @@ pub enum ToWorker {
         /// From asking to killing.
         grace: SignedDuration,
     },
+    /// Its pool is served by another node now: go there, with all that is held.
+    Moved {
+        /// Where that node is reached.
+        address: String,
+    },
     /// A newer incarnation has taken over: stop everything and exit.
     Superseded,
 }

@@ -136,6 +136,14 @@ impl Wake {
         self.hand_out.swap(false, Ordering::SeqCst) && !look
     }
 
+    /// Duties came to this node: whatever waits in them is to be looked at.
+    pub fn gained(&self) {
+        self.trigger();
+        self.dispatch();
+        self.reap();
+        self.backfill();
+    }
+
     /// A job was created or changed.
     pub fn trigger(&self) {
         self.trigger.notify_one();
@@ -219,19 +227,21 @@ impl Engine {
         let outage = Arc::new(AtomicBool::new(false));
         let beat = std_duration(self.settings.node.beat);
         let e = self.clone();
-        running.spawn("coordinate", outage.clone(), beat, None, move |now| {
+        let hint: Hint = |e| e.coordinator.woken();
+        running.spawn("coordinate", outage.clone(), beat, Some(hint), move |now| {
             let e = e.clone();
             async move {
-                let (gained, told) = e.coordinator.run_once(now).await?;
-                if let Some(now) = told {
+                let pass = e.coordinator.run_once(now).await?;
+                if let Some(now) = pass.told {
                     e.pulse.told(now);
                 }
-                if gained {
-                    e.wake.trigger();
-                    e.wake.dispatch();
-                    e.wake.backfill();
+                if pass.gained {
+                    e.wake.gained();
                 }
-                Ok(None)
+                for (pool, address) in pass.moved {
+                    e.sessions.tell_moved(&pool, &address).await?;
+                }
+                Ok(pass.next)
             }
         });
         let e = self.clone();

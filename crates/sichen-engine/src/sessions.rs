@@ -23,7 +23,7 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Appearance, DutyKey, Failure};
+use sichen_core::model::{Appearance, Failure};
 use sichen_core::name::Name;
 use sichen_core::port::{
     CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RegisterVerdict, RenewVerdict,
@@ -92,7 +92,9 @@ impl Sessions {
         if let Some(refused) = check(&hello) {
             return Ok(refused);
         }
-        if let Some(address) = self.moved(&hello.pool, now).await? {
+        // A process that died at this very address is this one's past: its duties come here when its
+        // lease ends, and sending the worker away would only send it back.
+        if let Some(address) = self.coordinator.owner_elsewhere(&hello.pool, now).await? {
             return Ok(HelloAnswer::Moved { address });
         }
         match hello.resume {
@@ -189,26 +191,19 @@ impl Sessions {
         })
     }
 
-    /// The address of the node that owns `pool`, if that is another live one.
-    async fn moved(&self, pool: &Name, now: Timestamp) -> Result<Option<String>, Error> {
-        if self.coordinator.add_pool(pool) {
-            self.coordinator.run_once(now).await?;
+    /// Tells the workers of `pool` that are connected here that it is served at `address` now. A hint:
+    /// the answer to their next beat says the same.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn tell_moved(&self, pool: &Name, address: &str) -> Result<(), Error> {
+        let sessions = self.context.store.list_sessions(Some(pool.clone())).await?;
+        for (session, _) in sessions {
+            let address = address.to_owned();
+            self.courier
+                .deliver(session.id, ToWorker::Moved { address });
         }
-        let key = DutyKey::Pool(pool.clone());
-        if self.coordinator.fence(&key, now).is_some() {
-            return Ok(None);
-        }
-        let (nodes, duties) = self.context.store.list_members().await?;
-        let owner = duties
-            .into_iter()
-            .find(|d| d.key == key)
-            .and_then(|d| d.node);
-        let owner = owner.filter(|owner| Some(*owner) != self.coordinator.node());
-        let node = owner.and_then(|owner| nodes.into_iter().find(|n| n.id == owner));
-        // A process that died at this very address is this one's past: its duties come here when
-        // its lease ends, and sending the worker away would only send it back.
-        let elsewhere = node.filter(|node| node.address != self.coordinator.address());
-        Ok(elsewhere.map(|node| node.address))
+        Ok(())
     }
 
     /// Sends a session's grants above `highest_grant_seen` again: what a worker missed that comes

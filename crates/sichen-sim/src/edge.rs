@@ -71,6 +71,7 @@ impl Courier for Port {
 pub struct Stream {
     /// The session, once welcomed.
     pub session: Option<SessionId>,
+    pool: Option<Name>,
     actor: String,
 }
 
@@ -156,6 +157,7 @@ async fn greet(
 ) -> Result<bool, Error> {
     let hello = from_hello(wire);
     stream.actor = format!("worker {}", hello.worker.name);
+    stream.pool = Some(hello.pool.clone());
     let mut keys: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
     keys.extend(&hello.dead);
     let seen = hello.resume.map(|_| hello.highest_grant_seen);
@@ -241,6 +243,10 @@ async fn take_beat(
                 stop: stops(stop),
             };
             port.send(conn, Down::BeatAck(ack));
+            let pool = stream.pool.as_ref();
+            if let Some(address) = pool.and_then(|p| engine.coordinator.seen_elsewhere(p)) {
+                port.send(conn, Down::Moved(v1::Moved { address }));
+            }
             Ok(true)
         }
         BeatAnswer::Lost => {
@@ -461,6 +467,7 @@ fn to_worker(message: ToWorker) -> Down {
         ToWorker::Superseded => Down::Superseded(v1::Superseded {
             detail: String::new(),
         }),
+        ToWorker::Moved { address } => Down::Moved(v1::Moved { address }),
         ToWorker::Cancel {
             key,
             token,

@@ -237,6 +237,7 @@ impl Store for Link {
     writes! {
         accept_clock() -> Option<SignedDuration>;
         register_node(address: String, ttl: SignedDuration) -> NodeId;
+        end_node(node: NodeId, cause: String) -> bool;
         claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;
         release_duties(fences: Vec<Fence>) -> ();
         apply_job(job: ApplyJob) -> ApplyVerdict;

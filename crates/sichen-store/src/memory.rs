@@ -141,6 +141,9 @@ impl Store for MemoryStore {
             Ok(duties::renew_node(&mut state, now, node, ttl))
         })
     }
+    fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
+        self.write(op, move |tx| duties::end_node(tx, node, &cause))
+    }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
         self.write(op, move |tx| duties::claim(tx, node, keys))
     }

@@ -312,6 +312,13 @@ impl Store for PostgresStore {
     fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
         glance!(self, [], |read| duties::renew_node(read, node, ttl).await)
     }
+    fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
+        write!(self, Some(op), [cause], |tx| {
+            tx.lock_nodes(Vec::new(), node).await?;
+            tx.tell_time().await?;
+            duties::end_node(tx, node, &cause).await
+        })
+    }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
         write!(self, Some(op), [keys], |tx| {
             tx.take_turn(kept::Turn::Claim, "").await?;

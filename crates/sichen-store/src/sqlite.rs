@@ -196,6 +196,9 @@ impl Store for SqliteStore {
         self.engine
             .write(None, move |tx| duties::renew_node(tx, node, ttl))
     }
+    fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
+        self.write(op, move |tx| duties::end_node(tx, node, &cause))
+    }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
         self.write(op, move |tx| duties::claim(tx, node, keys))
     }

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - This is the only place that knows a concrete store and a server together.
-//! - A stop is graceful: no new connection, duties end their step and are handed over, then the
-//!   store is closed.
+//! - A stop is graceful: duties end their step and are handed over, workers are sent to whoever has
+//!   their pools now, no new connection, then the store is closed.
 //!
 //! # Not here
 //! What any of the parts does.
@@ -32,6 +32,8 @@ use crate::store_at::StoreAt;
 
 /// A transaction that is open for longer is told of.
 const OLD_AFTER: Duration = Duration::from_secs(300);
+/// How long a stop waits for the duties to be handed over before it turns to workers and clients.
+const HAND_OVER_FIRST: Duration = Duration::from_secs(1);
 /// How often old transactions are looked for.
 const LOOK_EACH: Duration = Duration::from_secs(60);
 
@@ -181,13 +183,26 @@ impl Opened {
                 None => std::future::pending().await,
             }
         };
+        let mut handing = std::pin::pin!(running.stop());
+        let mut handed = None;
+        // Peers have the duties before workers and clients are sent away.
+        let stop = async {
+            stop.await;
+            handed = tokio::time::timeout(HAND_OVER_FIRST, &mut handing)
+                .await
+                .ok();
+        };
         tokio::select! {
             () = self.server.serve(self.listener, stop) => {}
             () = watch => {}
             () = look => {}
         }
         self.streams.close().await;
-        if let Err(error) = running.stop().await {
+        let handed = match handed {
+            Some(handed) => handed,
+            None => handing.await,
+        };
+        if let Err(error) = handed {
             tracing::warn!(%error, "duties could not be handed over; a peer takes them when the lease ends");
         }
         tracing::info!("the server has stopped");

@@ -293,7 +293,7 @@ fn a_run_ended_by_its_timeout_blocks_nothing() {
             match message {
                 // It hangs: it neither reports nor listens.
                 ToWorker::Grant(work) => held = vec![(work.shard.key, work.shard.token)],
-                ToWorker::Cancel { .. } | ToWorker::Superseded => {}
+                ToWorker::Cancel { .. } | ToWorker::Moved { .. } | ToWorker::Superseded => {}
             }
         }
         if second % BEAT_S == 0

@@ -78,6 +78,7 @@ impl Player {
                 }
                 ToWorker::Cancel { key, .. } => drop(self.running.remove(&key)),
                 ToWorker::Superseded => self.running.clear(),
+                ToWorker::Moved { .. } => {}
             }
         }
     }

@@ -365,7 +365,9 @@ impl Session {
                     self.greet(now);
                 }
             }
-            Link::Greeting { sent, .. } if now >= sent.plus(WELCOME_WITHIN_MS) => self.redial(None),
+            Link::Greeting { sent, .. } if now >= sent.plus(self.welcome_within_ms()) => {
+                self.redial(None);
+            }
             Link::Up => {
                 let give_up = self.live.as_ref().and_then(Live::give_up_at);
                 if give_up.is_some_and(|at| now >= at) {
@@ -376,10 +378,22 @@ impl Session {
         }
     }
 
+    /// A server that does not greet is left as one that does not answer beats: while a session lives
+    /// there is no time to lose.
+    fn welcome_within_ms(&self) -> u64 {
+        let beat = self
+            .live
+            .as_ref()
+            .map(|live| live.beat_ms + live.beat_ms / 2);
+        beat.map_or(WELCOME_WITHIN_MS, |within| {
+            within.clamp(1_000, WELCOME_WITHIN_MS)
+        })
+    }
+
     pub(super) fn link_wake(&self) -> Option<Boot> {
         let fence = self.live.as_ref().map(Live::fence_at);
         let own = match (self.link, &self.live) {
-            (Link::Greeting { sent, .. }, _) => Some(sent.plus(WELCOME_WITHIN_MS)),
+            (Link::Greeting { sent, .. }, _) => Some(sent.plus(self.welcome_within_ms())),
             (Link::Up, Some(live)) => [Some(live.next_beat), live.give_up_at()]
                 .into_iter()
                 .flatten()

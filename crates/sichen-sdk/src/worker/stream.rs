@@ -15,14 +15,14 @@ use sichen_proto::v1::sessions_client::SessionsClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Uri};
 
 use super::{Error, outputs};
 use crate::output::AttemptOutput;
 
 /// Messages that may wait for the network. A full queue is a dead stream: it is left.
 pub(super) const OUTBOX: usize = 32_768;
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Not below 10 s, or servers answer GOAWAY `too_many_pings`. The beats notice sooner.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PONG_WITHIN: Duration = Duration::from_secs(5);
@@ -74,6 +74,7 @@ pub(super) struct Dialler {
     servers: Vec<Endpoint>,
     ca_pem: Option<Vec<u8>>,
     next: usize,
+    dialled: Option<Uri>,
     token: Option<MetadataValue<Ascii>>,
     output: AttemptOutput,
 }
@@ -101,6 +102,7 @@ impl Dialler {
             servers,
             ca_pem,
             next: 0,
+            dialled: None,
             token,
             output,
         })
@@ -110,6 +112,20 @@ impl Dialler {
     fn may_dial(&self, address: &str) -> bool {
         let plain = |e: &Endpoint| e.uri().scheme_str() == Some("http");
         address.starts_with("https://") || self.servers.iter().any(plain)
+    }
+
+    /// The servers in turn; not the one that was dialled last, where there is another.
+    fn next_server(&mut self) -> Endpoint {
+        let mut turn = || {
+            let endpoint = self.servers[self.next % self.servers.len()].clone();
+            self.next = self.next.wrapping_add(1);
+            endpoint
+        };
+        let endpoint = turn();
+        if self.dialled.as_ref() == Some(endpoint.uri()) {
+            return turn();
+        }
+        endpoint
     }
 
     /// The next stream: the preferred address if it is one, else the servers in turn.
@@ -126,11 +142,8 @@ impl Dialler {
         let endpoint = preferred
             .filter(|address| self.may_dial(address))
             .and_then(|address| endpoint(address, self.ca_pem.as_deref()).ok())
-            .unwrap_or_else(|| {
-                let endpoint = self.servers[self.next % self.servers.len()].clone();
-                self.next = self.next.wrapping_add(1);
-                endpoint
-            });
+            .unwrap_or_else(|| self.next_server());
+        self.dialled = Some(endpoint.uri().clone());
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let token = self.token.clone();
         let (asks, questions) = mpsc::channel(outputs::MAX_OUTPUT_QUESTIONS);

@@ -348,6 +348,7 @@ pub(super) fn to_worker(out: ToWorker) -> v1::ServerMessage {
     match out {
         ToWorker::Grant(work) => message(Message::Grant(grant(*work))),
         ToWorker::Superseded => superseded(),
+        ToWorker::Moved { address } => message(Message::Moved(v1::Moved { address })),
         ToWorker::Cancel {
             key,
             token,

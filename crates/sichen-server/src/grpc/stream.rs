@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Failure;
+use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, SaveCheckpoint};
 use sichen_engine::driver::Engine;
 use sichen_engine::sessions::{Beat, BeatAnswer, HelloAnswer, Report, ReportVerdict};
@@ -29,6 +30,8 @@ pub(super) struct Stream {
     streams: Arc<Streams>,
     out: Out,
     session: Option<SessionId>,
+    /// The pool of its worker.
+    pool: Option<Name>,
     actor: String,
 }
 
@@ -47,6 +50,7 @@ impl Stream {
             streams,
             out,
             session: None,
+            pool: None,
             actor: "worker".to_owned(),
         }
     }
@@ -67,7 +71,8 @@ impl Stream {
                     tracing::debug!(session = ?self.session, "stream cut");
                 }
             }
-            () = streams.closing() => {}
+            // Its worker goes straight to whoever has its pool next.
+            () = streams.closing() => self.move_on(),
         }
         if let Some(session) = self.session {
             self.streams.remove(session, &self.out);
@@ -191,6 +196,7 @@ impl Stream {
             }
         };
         self.actor = format!("worker {}", hello.worker.name);
+        self.pool = Some(hello.pool.clone());
         let acks: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
         let dead = hello.dead.clone();
         let seen = hello.resume.map(|_| hello.highest_grant_seen);
@@ -253,7 +259,10 @@ impl Stream {
         // Without an answer the worker goes on until its own deadline.
         match self.engine.sessions.beat(question).await? {
             BeatAnswer::Alive { valid_for, stop } => {
-                self.send(convert::beat_ack(seq, valid_for, stop)).await
+                self.send(convert::beat_ack(seq, valid_for, stop)).await?;
+                // It was told when its pool moved, and may have missed it.
+                self.move_on();
+                Ok(())
             }
             BeatAnswer::Lost => {
                 self.streams.remove(session, &self.out);
@@ -264,6 +273,17 @@ impl Stream {
                 self.send(convert::superseded()).await?;
                 Err(Cut)
             }
+        }
+    }
+
+    /// Tells the worker where its pool is served now, if that is elsewhere. It leaves by itself.
+    fn move_on(&self) {
+        let pool = self.pool.as_ref().filter(|_| self.session.is_some());
+        let address = pool.and_then(|p| self.engine.coordinator.seen_elsewhere(p));
+        if let Some(address) = address {
+            let moved = ToWorker::Moved(v1::Moved { address });
+            // A full queue is that of a worker that does not read: it comes back by itself.
+            let _ = self.out.try_send(Ok(convert::message(moved)));
         }
     }
 

@@ -115,9 +115,11 @@ async fn pass(engine: Arc<Engine>, duty: Duty) -> Result<Pass, Error> {
     let pass = |next, dispatch| Ok(Pass { next, dispatch });
     match duty {
         Duty::Coordinate => {
-            let live = engine.coordinator.is_live(now);
-            engine.coordinator.run_once(now).await?;
-            pass(None, !live)
+            let done = engine.coordinator.run_once(now).await?;
+            for (pool, address) in done.moved {
+                engine.sessions.tell_moved(&pool, &address).await?;
+            }
+            pass(done.next, done.gained)
         }
         Duty::Trigger => {
             let done = engine.trigger.run_once(now).await?;

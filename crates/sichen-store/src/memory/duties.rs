@@ -45,6 +45,26 @@ pub(super) fn renew_node(
     Some(node.expires_at)
 }
 
+pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> bool {
+    let now = tx.now;
+    let Some(node) = tx.state.nodes.get_mut(&id) else {
+        return false;
+    };
+    if has_expired(node.expires_at, now) {
+        return false;
+    }
+    node.expires_at = now;
+    tx.event(
+        Entity::Node(id),
+        2,
+        Happened {
+            cause,
+            ..Happened::new(Kind::NodeEnded, "live", "ended")
+        },
+    );
+    true
+}
+
 pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence> {
     let now = tx.now;
     let alive = |state: &State, id: NodeId| {

@@ -58,6 +58,18 @@ pub(super) async fn renew_node(
     }))
 }
 
+pub(super) async fn end_node(tx: &mut Tx, id: NodeId, cause: &str) -> Result<bool> {
+    if !tx.run_one(sql::END_NODE, (int(id.0), at(tx.now))).await? {
+        return Ok(false);
+    }
+    let happened = Happened {
+        cause,
+        ..Happened::new(Kind::NodeEnded, "live", "ended")
+    };
+    tx.event(&Entity::Node(id), 2, &happened)?;
+    Ok(true)
+}
+
 /// A length of time as statements take it.
 pub(super) fn micros(length: SignedDuration) -> i64 {
     i64::try_from(length.as_micros()).unwrap_or(i64::MAX)

@@ -42,6 +42,18 @@ pub(super) fn renew_node(
     Ok(renewed.then_some(end))
 }
 
+pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> Result<bool> {
+    if !tx.run_one(sql::END_NODE, (int(id.0), at(tx.now)))? {
+        return Ok(false);
+    }
+    let happened = Happened {
+        cause,
+        ..Happened::new(Kind::NodeEnded, "live", "ended")
+    };
+    tx.event(&Entity::Node(id), 2, &happened)?;
+    Ok(true)
+}
+
 fn is_alive(read: &Read<'_>, id: NodeId) -> Result<bool> {
     let node = read.one(sql::GET_NODE, [int(id.0)], |row| row.node())?;
     Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))

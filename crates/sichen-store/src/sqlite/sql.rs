@@ -106,6 +106,7 @@ statements! {
     PUT_DUTY = "put_duty",
     RELEASE_DUTY = "release_duty",
     RENEW_NODE = "renew_node",
+    END_NODE = "end_node",
     RENEW_SESSION = "renew_session",
     REOPEN_RUN = "reopen_run",
     REOPEN_SHARD = "reopen_shard",

@@ -288,6 +288,12 @@ impl Pair {
             let ttl = SignedDuration::from_secs(if self.dice.once_in(2) { 5 } else { 3_600 });
             self.nodes
                 .push(both!(self, register_node(op, "here".to_owned(), ttl)).expect("node"));
+            if let [.., former, _] = self.nodes[..]
+                && self.nodes.len().is_multiple_of(4)
+            {
+                let op = self.op();
+                both!(self, end_node(op, former, "gone".to_owned())).expect("ended");
+            }
         }
         let node = *self.dice.pick(&self.nodes).expect("there is one");
         if self.dice.once_in(5) {

@@ -103,6 +103,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         | Kind::ShardStopped
         | Kind::ShardReopened
         | Kind::ReportRefused
+        | Kind::NodeEnded
         | Kind::SessionEnded => &[],
     }
 }
@@ -268,6 +269,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::SessionRegistered
         | Kind::SessionEnded
         | Kind::NodeRegistered
+        | Kind::NodeEnded
         | Kind::CalendarApplied
         | Kind::CalendarDeleted => {}
     }

@@ -29,10 +29,12 @@ pub struct Worker {
         hide_env_values = true
     )]
     config: Option<PathBuf>,
-    /// A server to dial, http:// or https://; may be given several times [default: http://127.0.0.1:7070].
+    /// The servers, http:// or https://, any of which will do: several with commas, or the option
+    /// several times [default: http://127.0.0.1:7070].
     #[arg(
         long = "server",
         value_name = "URL",
+        value_delimiter = ',',
         env = "SICHEN_SERVER",
         hide_env_values = true
     )]

@@ -31,6 +31,7 @@ mod import;
 mod logs;
 mod next;
 mod outage;
+mod peers;
 mod processes;
 mod program;
 mod proxy;

@@ -47,8 +47,10 @@ pub struct Scene {
     pub server: Process,
     pub client: Client,
     options: Vec<String>,
-    /// If it is on PostgreSQL.
+    /// If it is on PostgreSQL of its own.
     pub database: Option<Database>,
+    /// Where its store is, if that is PostgreSQL.
+    store: Option<String>,
     dir: tempfile::TempDir,
 }
 
@@ -68,22 +70,32 @@ impl Scene {
             Kind::Sqlite => None,
             Kind::Postgres => Some(Database::start()?),
         };
+        let store = database.as_ref().map(Database::url);
         let dir = tempfile::tempdir().unwrap();
+        Some(Self {
+            database,
+            ..Self::on(dir, store, more)
+        })
+    }
+
+    /// With its data below `dir`, on this store.
+    fn on(dir: tempfile::TempDir, store: Option<String>, more: &[&str]) -> Self {
         let data = dir.path().join("server");
         let mut options = vec!["--data".to_owned(), text(&data).to_owned()];
         options.extend(more.iter().map(|&word| word.to_owned()));
-        if let Some(database) = &database {
-            options.extend(["--store".to_owned(), database.url()]);
+        if let Some(store) = &store {
+            options.extend(["--store".to_owned(), store.clone()]);
         }
         let server = serve(&options, "127.0.0.1:0");
         let client = Client::new(&server.url, &data);
-        Some(Self {
+        Self {
             server,
             client,
             options,
-            database,
+            database: None,
+            store,
             dir,
-        })
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -97,9 +109,14 @@ impl Scene {
 
     /// SIGKILL, and the same server again on the same port.
     pub fn kill_and_restart_server(&mut self) {
-        let address = self.server.url.strip_prefix("http://").unwrap().to_owned();
         self.server.signal(Signal::SIGKILL);
         self.server.ended();
+        self.start_server_again();
+    }
+
+    /// The server, which has ended, again on the same port.
+    pub fn start_server_again(&mut self) {
+        let address = self.server.url.strip_prefix("http://").unwrap().to_owned();
         self.server = serve(&self.options, &address);
     }
 
@@ -222,9 +239,9 @@ impl Scene {
     /// beside the server.
     pub fn history_is_accepted(&self) {
         self.client.ok("verify");
-        if let Some(database) = &self.database {
+        if let Some(store) = &self.store {
             self.client
-                .ok(&format!("verify --quiescent --store {}", database.url()));
+                .ok(&format!("verify --quiescent --store {store}"));
         }
     }
 
@@ -236,6 +253,45 @@ impl Scene {
         };
         let count = "select count(*) from attempt where finish is not null";
         journal.query_row(count, [], |row| row.get(0)).unwrap_or(-1)
+    }
+}
+
+/// Several servers on one PostgreSQL; the database goes last.
+pub struct Peers {
+    /// One server each.
+    pub nodes: Vec<Scene>,
+    _database: Database,
+}
+
+impl Peers {
+    /// `n` of them, started with these options; `None` if there is no database.
+    pub fn new(n: usize, more: &[&str]) -> Option<Self> {
+        let database = Database::start()?;
+        let store = Some(database.url());
+        let mut nodes: Vec<Scene> = Vec::new();
+        for _ in 0..n {
+            let dir = tempfile::tempdir().unwrap();
+            if let Some(first) = nodes.first() {
+                // Whoever may speak to one may speak to all.
+                let data = dir.path().join("server");
+                std::fs::create_dir(&data).unwrap();
+                for token in ["token", "join-token"] {
+                    let from = first.path("server").join(token);
+                    std::fs::copy(from, data.join(token)).unwrap();
+                }
+            }
+            nodes.push(Scene::on(dir, store.clone(), more));
+        }
+        Some(Self {
+            nodes,
+            _database: database,
+        })
+    }
+
+    /// A worker that knows of all of them.
+    pub fn worker(&self, name: &str, slots: u32) -> Process {
+        let urls: Vec<&str> = self.nodes.iter().map(|n| n.server.url.as_str()).collect();
+        self.nodes[0].worker(name, &urls.join(","), slots)
     }
 }
 

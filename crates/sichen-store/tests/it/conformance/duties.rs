@@ -111,6 +111,23 @@ pub fn an_expired_node_is_never_renewed_and_claims_nothing(b: &Bench) {
     assert!(claim(b, node, pool_key()).is_empty());
 }
 
+pub fn an_ended_node_is_not_renewed_and_its_duties_are_free(b: &Bench) {
+    let (one, two) = (short_node(b), b.node());
+    let old = claim(b, one, pool_key());
+    let end = |node| wait(b.store.end_node(b.op(), node, "gone".to_owned()));
+    assert!(end(one), "it was live");
+    let ended = b.dump().events.pop().expect("it is written down");
+    assert_eq!((ended.kind, &*ended.cause), (Kind::NodeEnded, "gone"));
+    assert!(!end(one), "only once");
+    assert!(!end(NodeId(987_654)), "nobody");
+    let ttl = SignedDuration::from_secs(5);
+    assert_eq!(wait(b.store.renew_node(one, ttl)), None);
+    assert!(claim(b, one, DutyKey::Janitor).is_empty());
+    let new = claim(b, two, pool_key());
+    assert!(new[0].term > old[0].term);
+    assert_eq!(last_cause(b), "expired");
+}
+
 pub fn live_nodes_and_all_duties_are_listed(b: &Bench) {
     let (dead, live) = (short_node(b), b.node());
     claim(b, dead, DutyKey::Janitor);

@@ -99,6 +99,7 @@ macro_rules! conforms {
                 duties:
                     a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
                     a_live_owner_keeps_its_duty,
+                    an_ended_node_is_not_renewed_and_its_duties_are_free,
                     an_owner_that_claims_again_keeps_its_term,
                     an_expired_owners_duty_is_claimed_by_another,
                     a_release_under_an_old_term_is_passed_over,

@@ -189,6 +189,7 @@ const CASES: &[Case] = &[
     case("locks/share_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/take_turn", "1, 'x'", "", 0, 0),
     case("note_dead_by", "80, 5", "run_pkey", 1, CHANGE),
+    case("end_node", "1, 5", "node_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
     case("put_calendar", "'default', 'cal0', 4, false, '{}', 5", "", 1, CHANGE),
     case("put_duty", "'pool/big', 2, 1, 2", "", 1, CHANGE),
