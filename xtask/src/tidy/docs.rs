@@ -71,7 +71,7 @@ fn links(line: &str) -> Vec<&str> {
 }
 
 /// A link target as a path from the root.
-fn resolve(from: &str, target: &str) -> String {
+pub fn resolve(from: &str, target: &str) -> String {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = if target.starts_with('/') {
         Vec::new()

@@ -20,6 +20,7 @@ mod sql;
 mod tests;
 mod text;
 mod tree;
+mod twins;
 
 pub use tree::Tree;
 
@@ -72,6 +73,7 @@ const RULES: &[Rule] = &[
     docs::paths_exist,
     docs::commands_exist,
     docs::error_codes,
+    twins::in_step,
     cases::complete,
 ];
 

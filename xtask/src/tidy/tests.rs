@@ -354,21 +354,27 @@ fn documents_lead_somewhere() {
 #[test]
 fn documented_commands_can_be_typed() {
     let rule = "dead-command";
-    breaks(rule, "README.md", "```\ncargo xtask fly\n```", "there are");
     breaks(
         rule,
-        "README.md",
+        "CONTRIBUTING.md",
+        "```\ncargo xtask fly\n```",
+        "there are",
+    );
+    breaks(
+        rule,
+        "CONTRIBUTING.md",
         "run `cargo run --release -- fly`",
         "no subcommand `fly`",
     );
-    breaks(
-        rule,
-        "docs/guide/start.md",
-        "run `sichen fly`",
-        "no subcommand `fly`",
-    );
+    let text = "run `sichen fly`";
+    let said = findings(&[
+        ("docs/guide/start.md", text),
+        ("docs/guide/start.zh.md", text),
+    ]);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said.iter().all(|finding| finding.rule == rule), "{said:?}");
     passes(
-        "README.md",
+        "CONTRIBUTING.md",
         "```\n$ cargo xtask tidy\n```\nand `cargo xtask test --without sim`",
     );
     let cli = (
@@ -376,9 +382,75 @@ fn documented_commands_can_be_typed() {
         "//! Binary.\nenum C {\n    Demo(Demo),\n    ShowAll,\n}",
     );
     assert_eq!(
-        findings(&[cli, ("README.md", "`cargo run -- demo` `sichen show-all`")]),
+        findings(&[
+            cli,
+            ("CONTRIBUTING.md", "`cargo run -- demo` `sichen show-all`")
+        ]),
         []
     );
+}
+
+#[test]
+fn guides_say_the_same_in_chinese() {
+    const PAGE: &str = "# A\n\n[中文](a.zh.md)\n\nWait 15 s, see `x` and [b](b.md#two-words).\n\n\
+                        - one\n  more\n- two\n\n```sh\necho next # when\n```\n";
+    const TWIN: &str = "# 甲\n\n[English](a.md)\n\n见[乙](b.zh.md#两-词)和 `x`，等 15 秒。\n\n- 一\n- 二\n\n\
+                        ```sh\necho next   # 何时\n```\n";
+    let said = |page: &str, twin: &str| {
+        let found = findings(&[
+            ("docs/guide/a.md", page),
+            ("docs/guide/a.zh.md", twin),
+            ("docs/guide/b.md", "# B\n\n## Two words\n"),
+            ("docs/guide/b.zh.md", "# 乙\n\n## 两 词\n"),
+        ]);
+        let found = found.into_iter().map(|finding| {
+            assert_eq!(finding.rule, "twin", "{finding:?}");
+            assert_eq!(finding.path, "docs/guide/a.zh.md", "{finding:?}");
+            format!("{}: {}", finding.line, finding.say)
+        });
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(said(PAGE, TWIN), Vec::<String>::new());
+    for (from, to, line, advice) in [
+        ("echo next ", "echo due ", 11, "`echo due   # 何时` here"),
+        ("echo next ", "echo ' # ' ", 11, "the same but for comments"),
+        (
+            "- 二\n",
+            "",
+            9,
+            "code (sh) here, a list item at docs/guide/a.md:9",
+        ),
+        (
+            "# 甲",
+            "## 甲",
+            1,
+            "of level 2 here, a heading of level 1 at",
+        ),
+        ("15", "16", 5, "the figures [\"15\"]"),
+        ("`x`", "`y`", 5, "words in backticks: [\"y\"] here alone"),
+        (
+            "b.zh.md#两-词",
+            "b.zh.md",
+            5,
+            "links: [\"docs/guide/b.md\"]",
+        ),
+        ("b.zh.md#两-词", "b.zh.md#二", 5, "no such heading"),
+        ("b.zh.md#两-词", "b.md#two-words", 5, "leaves the language"),
+    ] {
+        assert!(TWIN.contains(from));
+        let found = said(PAGE, &TWIN.replace(from, to));
+        let want = |say: &String| say.starts_with(&format!("{line}: ")) && say.contains(advice);
+        assert!(found.iter().any(want), "{to}: {found:?}");
+    }
+    let longer = said(&format!("{PAGE}\nAnd more.\n"), TWIN);
+    assert!(longer[0].contains("6 blocks here, 7 in"), "{longer:?}");
+    breaks(
+        "twin",
+        "docs/guide/a.md",
+        "# A",
+        "in Chinese in docs/guide/a.zh.md",
+    );
+    breaks("twin", "docs/a.zh.md", "# 甲", "there is no docs/a.md");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn in_step(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(RULE, &file.path, 0, say));
         }
     }
-    findings
+    findings.into_iter().map(Finding::warning).collect()
 }
 
 fn english(path: &str) -> String {
@@ -58,7 +58,7 @@ struct Block<'a> {
     text: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind<'a> {
     Heading(usize),
     Paragraph,
@@ -66,6 +66,18 @@ enum Kind<'a> {
     Row,
     /// With its language.
     Code(&'a str),
+}
+
+impl std::fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Heading(level) => write!(f, "a heading of level {level}"),
+            Kind::Paragraph => f.write_str("a paragraph"),
+            Kind::Item => f.write_str("a list item"),
+            Kind::Row => f.write_str("a table row"),
+            Kind::Code(language) => write!(f, "code ({language})"),
+        }
+    }
 }
 
 fn blocks(page: &str) -> Vec<Block<'_>> {
@@ -135,7 +147,7 @@ fn differences(tree: &Tree, page: &File, twin: &File) -> Vec<Finding> {
         let place = format!("{}:{}", page.path, own.line);
         let said = match (own.kind, other.kind) {
             (a, b) if a != b => {
-                let say = format!("{b:?} here, {a:?} at {place}; bring them in step");
+                let say = format!("{b} here, {a} at {place}; bring them in step");
                 findings.push(Finding::new(RULE, &twin.path, other.line, say));
                 return findings;
             }
