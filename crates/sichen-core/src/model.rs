@@ -305,6 +305,8 @@ pub struct Run {
     pub ver: u32,
     /// Shard counts.
     pub counters: Counters,
+    /// Failed attempts of the present round, if the job limits them for all shards together.
+    pub failures: u32,
     /// Why and since when it is being stopped.
     pub stop: Option<(StopCause, Timestamp)>,
     /// What the stop is due to beyond its cause, such as the run that takes its place.

@@ -17,6 +17,9 @@ use crate::lifecycle::AttemptEnd;
 
 pub use rules::{Action, EXIT_PREFIX, MAX_CODE_BYTES, MAX_LISTED, MAX_RULES, Rule};
 
+/// The most that a job may give as its runs' shared budget of failed attempts.
+pub const MAX_RUN_FAILURES: u32 = 10_000_000;
+
 /// How long to wait before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Backoff {
@@ -43,6 +46,9 @@ pub enum Backoff {
 pub struct Policy {
     /// Started attempts in one budget, 1 to 1,000.
     pub max_attempts: u32,
+    /// Failed attempts in one round of a run, all its shards together, 1 to [`MAX_RUN_FAILURES`]; the
+    /// last of them stops the run. `None`: no limit.
+    pub max_failures: Option<u32>,
     /// The wait between them.
     pub backoff: Backoff,
     /// What is done about particular errors; the first that fits decides.
@@ -53,6 +59,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             max_attempts: 3,
+            max_failures: None,
             backoff: Backoff::Exponential {
                 base: SignedDuration::from_secs(1),
                 factor: 2.0,

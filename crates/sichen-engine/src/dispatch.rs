@@ -620,6 +620,7 @@ fn run_row(job_name: JobName, new: &NewRun, id: RunId, at: Option<Timestamp>) ->
         waits: new.waits,
         ready_at: Some(new.ready_at),
         dead_by: None,
+        failures: 0,
         state: RunState::Running,
         round: 1,
         ver: 1,

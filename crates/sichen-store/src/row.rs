@@ -277,6 +277,7 @@ impl<C: Cells> Row<C> {
                 failed: self.u32(21)?,
                 cancelled: self.u32(22)?,
             },
+            failures: self.u32(late + 10)?,
             stop,
             stop_detail: self.text(late + 5)?,
             reason: self.text(25)?,

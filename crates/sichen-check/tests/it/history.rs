@@ -342,6 +342,7 @@ impl Model {
             waits: None,
             ready_at: None,
             dead_by: None,
+            failures: 0,
             state: RunState::Scheduled,
             round: 1,
             ver: 1,

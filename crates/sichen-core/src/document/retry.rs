@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Problems;
 use super::{Document, Duration};
 use crate::lifecycle::AttemptEnd;
-use crate::retry::{self, Action, MAX_CODE_BYTES, MAX_LISTED, MAX_RULES, Rule};
+use crate::retry::{self, Action, MAX_CODE_BYTES, MAX_LISTED, MAX_RULES, MAX_RUN_FAILURES, Rule};
 
 /// When a failed shard is tried again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,11 @@ pub struct RetrySpec {
     #[schemars(range(min = 1, max = 1000))]
     #[serde(default = "default_attempts")]
     pub max_attempts: u32,
+    /// Failed attempts that all shards of a run may have together, 1 to 10,000,000; the last of them
+    /// stops the run. No limit if left out.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_failures: Option<u32>,
     /// The wait between them; full jitter from 1 s to 5 min if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<BackoffSpec>,
@@ -37,6 +42,7 @@ impl Default for RetrySpec {
     fn default() -> Self {
         Self {
             max_attempts: default_attempts(),
+            max_failures: None,
             backoff: None,
             rules: Vec::new(),
         }
@@ -196,6 +202,7 @@ impl Document {
         };
         retry::Policy {
             max_attempts: spec.max_attempts,
+            max_failures: spec.max_failures,
             backoff,
             rules: spec.rules.iter().map(RetryRuleSpec::rule).collect(),
         }
@@ -206,6 +213,10 @@ impl Document {
 pub(super) fn check(spec: &RetrySpec, p: &mut Problems) {
     let attempts = i64::from(spec.max_attempts);
     p.within("spec.retry.maxAttempts", attempts, 1, 1000);
+    if let Some(most) = spec.max_failures {
+        let limit = i64::from(MAX_RUN_FAILURES);
+        p.within("spec.retry.maxFailures", i64::from(most), 1, limit);
+    }
     check_backoff(spec, p);
     let rules = spec.rules.len();
     if rules > MAX_RULES {

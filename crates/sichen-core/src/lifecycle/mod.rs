@@ -15,6 +15,7 @@
 
 pub mod run;
 pub mod shard;
+pub mod told;
 
 use std::fmt;
 

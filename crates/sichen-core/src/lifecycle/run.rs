@@ -8,7 +8,6 @@
 //! Counting (the store does, in the transaction that ends an attempt).
 
 mod birth;
-pub mod told;
 
 use jiff::Timestamp;
 
@@ -82,6 +81,7 @@ pub fn settled(run: &Run, sums: &Progress) -> Option<Settled> {
     let outcome = settle(&run.counters, stop, counts_match)?;
     let reason = match (outcome, stop) {
         (RunState::Cancelled, Some(_)) => run.stop_detail.clone(),
+        (RunState::Failed, Some(_)) if !run.stop_detail.is_empty() => run.stop_detail.clone(),
         (RunState::Failed, Some(cause)) => cause.word().to_owned(),
         (RunState::Failed, None) if !counts_match && run.counters.failed == 0 => {
             format!("done {} of {expected} expected", sums.done)
@@ -97,6 +97,9 @@ pub fn settled(run: &Run, sums: &Progress) -> Option<Settled> {
 
 /// The detail of the stop of a run that did not start by its latest start.
 pub const STARTING_DEADLINE: &str = "starting_deadline";
+
+/// The detail of the stop of a run whose shards used up the failed attempts that they share.
+pub const MAX_FAILURES: &str = "max_failures";
 
 /// Why an open run is to be stopped at `now`, if its time is over: cause and detail.
 ///
@@ -174,4 +177,4 @@ pub fn how_gone(dead_by: Option<Timestamp>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

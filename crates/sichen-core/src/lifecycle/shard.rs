@@ -8,8 +8,10 @@
 
 use jiff::Timestamp;
 
+use super::run::MAX_FAILURES;
 use super::{AttemptEnd, ShardState, StopCause};
 use crate::ids::{ShardKey, Token};
+use crate::model::Run;
 use crate::retry::{self, Action};
 
 /// What a decision about a shard depends on.
@@ -80,6 +82,19 @@ pub struct Transition {
     pub stops_run: Option<StopCause>,
     /// The place of the job's retry rule that decided it, from 0, if one did.
     pub rule: Option<usize>,
+    /// How many failed attempts all shards of the run may have together, if the job says so.
+    pub max_failures: Option<u32>,
+}
+
+/// A [`Transition`] as it is committed, with what follows for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// What becomes of the shard.
+    pub transition: Transition,
+    /// The run's failed attempts with this one, if it counts among them.
+    pub failures: Option<u32>,
+    /// Why the whole run must be stopped with it, if it must: cause and detail.
+    pub stops_run: Option<(StopCause, &'static str)>,
 }
 
 impl Transition {
@@ -91,21 +106,54 @@ impl Transition {
         refund: false,
         stops_run: None,
         rule: None,
+        max_failures: None,
     };
 
-    /// The same, seen again in the transaction that commits it: a stop request may have come
-    /// between, and a shard of a stopped run does not go back to waiting.
+    /// The same, seen again in the transaction that commits it, on the run as it is there.
+    ///
+    /// A stop request may have come between: a shard of a stopped run does not go back to waiting.
+    /// And shards that fail at the same time share one budget: the attempt that uses it up is its
+    /// shard's last one, and stops the run.
     #[must_use]
-    pub fn under_stop(self, stop: Option<StopCause>) -> Transition {
-        if stop.is_some() && self.to.is_grantable() && !crate::zoo::is("retry-after-stop") {
-            return Transition {
+    pub fn committed(self, run: &Run) -> Committed {
+        let stopped = run.stop.is_some() && !crate::zoo::is("retry-after-stop");
+        if stopped && self.to.is_grantable() {
+            let transition = Transition {
                 to: ShardState::Cancelled,
                 ready_at: None,
                 refund: false,
                 ..self
             };
+            return transition.with_failures(None);
         }
-        self
+        let counts = matches!(self.to, ShardState::Retry | ShardState::Failed);
+        let most = self.max_failures.filter(|_| counts && run.stop.is_none());
+        let Some(most) = most else {
+            return self.with_failures(None);
+        };
+        let failures = run.failures.saturating_add(1);
+        if failures < most {
+            return self.with_failures(Some(failures));
+        }
+        let last = Transition {
+            to: ShardState::Failed,
+            ready_at: None,
+            ..self
+        };
+        let committed = last.with_failures(Some(failures));
+        let used_up = (StopCause::Fatal, MAX_FAILURES);
+        Committed {
+            stops_run: committed.stops_run.or(Some(used_up)),
+            ..committed
+        }
+    }
+
+    fn with_failures(self, failures: Option<u32>) -> Committed {
+        Committed {
+            transition: self,
+            failures,
+            stops_run: self.stops_run.map(|cause| (cause, "")),
+        }
     }
 }
 
@@ -161,6 +209,7 @@ pub fn on_end(
     let plain = Transition {
         to: ShardState::Failed,
         end: ending.attempt_end(),
+        max_failures: policy.max_failures,
         ..Transition::SUCCESS
     };
     // What ends past the run's deadline needs nobody to come and stop the run.

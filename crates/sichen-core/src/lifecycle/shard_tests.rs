@@ -139,6 +139,7 @@ type Expect = (ShardState, Option<i64>, bool, Option<usize>);
 fn decided(shard: Facts, ending: Ending, code: &str, expect: Expect) {
     let policy = retry::Policy {
         max_attempts: 3,
+        max_failures: None,
         backoff: retry::Backoff::Fixed {
             delay: jiff::SignedDuration::from_secs(10),
         },
@@ -269,4 +270,47 @@ fn what_ends_past_the_deadline_stops_the_run() {
     }
     let done = (ShardState::Succeeded, None);
     assert_eq!(end(after(60_000), Ending::Succeeded), done, "done is done");
+}
+
+/// RETRY-005: what the shards of a run share is counted where the end is committed.
+#[test]
+fn the_attempt_that_uses_up_the_shared_budget_is_the_last_one() {
+    use ShardState::{Cancelled, Failed, Retry, Succeeded};
+    let used_up = Some((StopCause::Fatal, MAX_FAILURES));
+    let check = |ending, before, stop: Option<StopCause>, expect: (_, Option<u32>, _)| {
+        let policy = retry::Policy {
+            max_failures: Some(10),
+            ..retry::Policy::default()
+        };
+        let run = Run {
+            failures: before,
+            stop: stop.map(|cause| (cause, Timestamp::UNIX_EPOCH)),
+            ..crate::lifecycle::run::tests::waiting()
+        };
+        let t = on_end(
+            &running(1),
+            Token(5),
+            ending,
+            "",
+            &policy,
+            Timestamp::UNIX_EPOCH,
+        )
+        .expect("the holder is current")
+        .committed(&run);
+        assert_eq!((t.transition.to, t.failures, t.stops_run), expect);
+        assert_eq!(
+            t.transition.ready_at.is_some(),
+            t.transition.to.is_grantable()
+        );
+    };
+    check(Ending::Failed, 8, None, (Retry, Some(9), None));
+    check(Ending::Failed, 9, None, (Failed, Some(10), used_up));
+    check(Ending::Lost, 9, None, (Failed, Some(10), used_up));
+    check(Ending::TimedOut, 9, None, (Failed, Some(10), used_up));
+    check(Ending::FailedForGood, 3, None, (Failed, Some(4), None));
+    let fatal = Some((StopCause::Fatal, ""));
+    check(Ending::FailedRun, 9, None, (Failed, Some(10), fatal));
+    check(Ending::Succeeded, 9, None, (Succeeded, None, None));
+    let cancel = Some(StopCause::Cancel);
+    check(Ending::Failed, 9, cancel, (Cancelled, None, None));
 }

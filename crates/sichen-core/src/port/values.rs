@@ -287,8 +287,8 @@ pub struct Finish {
     pub key: ShardKey,
     /// The token the holder reports with.
     pub token: Token,
-    /// What the rules made of it. The store passes it through [`Transition::under_stop`] with what
-    /// it finds in the transaction, so that no shard of a stopped run goes back to waiting.
+    /// What the rules made of it. The store passes it through [`Transition::committed`] with the
+    /// run as it finds it in the transaction.
     pub transition: Transition,
     /// Digest of the report.
     pub digest: String,

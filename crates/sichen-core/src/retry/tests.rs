@@ -5,6 +5,7 @@ use super::*;
 fn exponential(base_s: i64, factor: f64, max_s: i64) -> Policy {
     Policy {
         max_attempts: 3,
+        max_failures: None,
         backoff: Backoff::Exponential {
             base: SignedDuration::from_secs(base_s),
             factor,

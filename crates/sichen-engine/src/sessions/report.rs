@@ -81,7 +81,10 @@ impl Sessions {
                 answers.push(ReportVerdict::RetryLater);
                 continue;
             };
-            let stops = item.transition.stops_run.is_some();
+            // The last of the failed attempts that a run may have stops it too: only the store, which
+            // counts them, knows which one that was.
+            let stops =
+                item.transition.stops_run.is_some() || item.transition.max_failures.is_some();
             if stops && matches!(verdict, FinishVerdict::Accepted(_)) {
                 // The reports are stored whether or not the rest of the run hears of it now.
                 let told = self.tell_stopped(item.key.run).await;

@@ -64,6 +64,87 @@ fn moving_shards_to_and_fro_leaves_nothing_behind() {
     }
 }
 
+/// RETRY-005: shards that share a budget of ten failures stop at the tenth, over a node's restart
+/// too: what was in flight then is all that still ends.
+#[test]
+fn a_budget_that_shards_share_counts_over_a_restart() {
+    let cluster = Cluster::new();
+    let mut node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 10);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "shards": { "count": 10 },
+        "retry": { "maxAttempts": 1000, "maxFailures": 10, "backoff": { "fixed": "1s" } },
+    });
+    let run = cluster.run(cluster.apply("j", spec), "k");
+    node.dispatch(&cluster);
+    let mut held = node.grants(session);
+    for work in held.drain(..6) {
+        let failed = report(work.shard.key, work.shard.token, Ending::Failed);
+        node.report(&cluster, failed);
+    }
+    assert_eq!(cluster.get(run).failures, 6);
+    // The node is replaced by a new process; its duties fall to it when the lease ends.
+    node = cluster.node("n1-again");
+    let running: Vec<_> = held.iter().map(|w| (w.shard.key, w.shard.token)).collect();
+    for _ in 0..8 {
+        cluster.pass(1);
+        node.coordinate(&cluster);
+        node.beat(session, &running, 1_000);
+    }
+    let resumed = Hello {
+        resume: Some(session),
+        running: running.clone(),
+        ..hello("w1", "first", 10)
+    };
+    assert_eq!(node.register(&cluster, resumed), session);
+    node.dispatch(&cluster);
+    held.extend(node.grants(session));
+    assert_eq!(held.len(), 10, "six were tried again");
+    for work in &held {
+        let failed = report(work.shard.key, work.shard.token, Ending::Failed);
+        node.report(&cluster, failed);
+    }
+    cluster.pass(5);
+    assert_eq!(node.dispatch(&cluster), 0, "nothing more is granted");
+    let now = cluster.get(run);
+    assert_eq!((now.state, now.failures), (RunState::Failed, 10));
+    assert_eq!(now.reason, "max_failures");
+    let attempts: u32 = cluster.shards(run).iter().map(|s| s.attempt).sum();
+    assert_eq!(attempts, 16, "at most 19");
+}
+
+/// RETRY-006: two failures are borne, the third fails the run, whatever succeeds in between.
+#[test]
+fn successes_refill_no_budget() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 4);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "shards": { "count": 4 },
+        "parallelism": 1,
+        "retry": { "maxAttempts": 10, "maxFailures": 3, "backoff": { "fixed": "1s" } },
+    });
+    let run = cluster.run(cluster.apply("j", spec), "k");
+    let script = [Ending::Failed, Ending::Succeeded];
+    let mut attempts = 0;
+    for ending in script.into_iter().cycle().take(8) {
+        node.dispatch(&cluster);
+        for work in node.grants(session) {
+            attempts += 1;
+            node.report(&cluster, report(work.shard.key, work.shard.token, ending));
+        }
+        cluster.pass(2);
+        node.coordinate(&cluster);
+        node.beat(session, &[], 1_000);
+    }
+    assert_eq!((attempts, cluster.get(run).state), (5, RunState::Failed));
+    assert_eq!(cluster.get(run).counters.succeeded, 2);
+}
+
 /// RETRY-005: a limit for each shard gives exactly that many attempts, over a node's restart too.
 #[test]
 fn a_retry_limit_counts_over_a_restart() {

@@ -182,6 +182,7 @@ pub(super) fn run(
             failed: run.counters.failed,
             cancelled: run.counters.cancelled,
         },
+        failures: run.failures,
         progress: progress.map(self::progress),
         stop: run.stop.map(|(cause, at)| wire::Stop {
             cause: cause.word().to_owned(),

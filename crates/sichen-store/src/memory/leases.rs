@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::run::late;
-use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
 use sichen_core::model::{DutyKey, Run};
 use sichen_core::name::Name;
 use sichen_core::port::{
@@ -185,9 +185,7 @@ pub(super) fn hand_over(
     shard.started_at = Some(now);
     shard.ver += u32::from(!born);
     let (ver, attempt, token) = (shard.ver, shard.attempt, shard.token);
-    let data = serde_json::json!({
-        "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
-    });
+    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq);
     tx.state.holders.entry(session).or_default().insert(key);
     let happened = Happened {
         attempt: Some(attempt),

@@ -5,9 +5,9 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settled, stopped_by, told, turn,
+    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settled, stopped_by, turn,
 };
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
 use sichen_core::model::{DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of};
 use sichen_core::port::{
     CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict, RunFilter,
@@ -72,6 +72,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
             open: birth.open,
             ..Counters::default()
         },
+        failures: 0,
         stop: None,
         stop_detail: String::new(),
         reason: String::new(),
@@ -411,6 +412,7 @@ pub(super) fn reopen(
     run.terms.deadline = None;
     run.terms.start_by = None;
     run.ended_at = None;
+    run.failures = 0;
     run.reason = String::new();
     let before = run.backfill;
     run.backfill = lane.or(before);

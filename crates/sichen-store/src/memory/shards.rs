@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::lifecycle::{RunState, ShardState, told};
 use sichen_core::model::{Failure, Progress};
 use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint};
 use sichen_core::timeouts;
@@ -80,8 +80,9 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     let now = tx.now;
     let run = tx.state.runs.get_mut(&key.run)?;
     run.dead_by = run.dead_by.max(ended.dead_by);
-    let stop = run.stop.map(|(cause, _)| cause);
-    let transition = ended.transition.under_stop(stop);
+    let committed = ended.transition.committed(run);
+    let transition = committed.transition;
+    run.failures = committed.failures.unwrap_or(run.failures);
     let to = transition.to;
     let row = tx.state.shards.get_mut(&key)?;
     row.last_end = Some(transition.end);
@@ -108,13 +109,11 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
         shard.ended_at = Some(now);
     }
     let (ver, attempt, token) = (shard.ver, shard.attempt, shard.token);
-    let failure = shard.failure.clone().unwrap_or_default();
+    let failure = shard.failure.clone();
     if let Some(held) = holder.and_then(|s| tx.state.holders.get_mut(&s)) {
         held.remove(&key);
     }
-    let data = serde_json::json!({
-        "end": transition.end.word(), "code": failure.code, "message": failure.message,
-    });
+    let data = told::attempt_ended(&committed, failure.as_ref());
     let happened = Happened {
         attempt: Some(attempt),
         token: Some(token),
@@ -131,8 +130,8 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     {
         expand(tx, key, descriptors);
     }
-    if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause, "");
+    if let Some((cause, detail)) = committed.stops_run {
+        return runs::stop(tx, key.run, cause, detail);
     }
     runs::settle_if_complete(tx, key.run)
 }
@@ -163,7 +162,7 @@ fn expand(tx: &mut Tx<'_>, plan: ShardKey, descriptors: Vec<Descriptor>) {
     run.counters.open += total;
     run.ver += 1;
     let (ver, state, stop) = (run.ver, run.state.word(), run.stop);
-    let data = serde_json::json!({ "total": total });
+    let data = told::expanded(total);
     let happened = Happened {
         data,
         ..Happened::new(Kind::RunExpanded, state, state)
@@ -207,10 +206,7 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: SaveCheckpoint) -> CheckpointVerdic
     shard.checkpoint = checkpoint;
     shard.ver += 1;
     let (ver, attempt) = (shard.ver, shard.attempt);
-    let data = serde_json::json!({
-        "seq": shard.checkpoint.seq, "position": shard.checkpoint.position,
-        "done": shard.progress.done,
-    });
+    let data = told::checkpoint_saved(&shard.checkpoint, &shard.progress);
     let state = ShardState::Running.word();
     let happened = Happened {
         attempt: Some(attempt),

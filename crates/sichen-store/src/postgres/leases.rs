@@ -9,7 +9,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::run::late;
-use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState};
+use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
 use sichen_core::model::{DutyKey, Run, RunTerms, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
@@ -243,9 +243,7 @@ pub(super) async fn hand_over(
         None => tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params)),
     }
     tx.shard_given(shard.key, session);
-    let data = serde_json::json!({
-        "session": session.0, "worker": worker, "checkpoint_seq": shard.checkpoint.seq,
-    });
+    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(shard.token),

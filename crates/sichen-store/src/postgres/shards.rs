@@ -8,7 +8,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::lifecycle::{RunState, ShardState, told};
 use sichen_core::model::{Failure, Progress, Run, Shard};
 use sichen_core::port::{
     CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
@@ -142,9 +142,13 @@ pub(super) async fn end_attempt(
     if let Some(dead_by) = ended.dead_by {
         runs::note_dead_by(tx, key.run, dead_by).await?;
     }
-    let transition = ended
-        .transition
-        .under_stop(run.stop.map(|(cause, _)| cause));
+    let committed = ended.transition.committed(&run);
+    let transition = committed.transition;
+    if let Some(failures) = committed.failures {
+        tx.must(sql::COUNT_FAILURE, (int(key.run.0), failures))
+            .await?;
+        tx.run_changed(key.run);
+    }
     let to = transition.to;
     let token = if ended.raise_token {
         shard.token.next(tx.epoch)
@@ -180,10 +184,7 @@ pub(super) async fn end_attempt(
     ];
     tx.gathered(|gathered| gathered.add(Batched::EndAttempt, params));
     tx.shard_changed(key);
-    let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
-    let data = serde_json::json!({
-        "end": transition.end.word(), "code": code, "message": message,
-    });
+    let data = told::attempt_ended(&committed, failure);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(token),
@@ -200,8 +201,8 @@ pub(super) async fn end_attempt(
     {
         expand(tx, &run, &descriptors).await?;
     }
-    if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause, "").await;
+    if let Some((cause, detail)) = committed.stops_run {
+        return runs::stop(tx, key.run, cause, detail).await;
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.
@@ -223,7 +224,7 @@ async fn expand(tx: &mut Tx, run: &Run, descriptors: &[Descriptor]) -> Result<()
     let total = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
     tx.must(sql::EXPAND_RUN, (int(run.id.0), total)).await?;
     tx.run_changed(run.id);
-    let data = serde_json::json!({ "total": total });
+    let data = told::expanded(total);
     let state = run.state.word();
     let happened = Happened {
         data,
@@ -272,9 +273,7 @@ async fn checkpoint(tx: &mut Tx, c: &SaveCheckpoint) -> Result<CheckpointVerdict
     );
     tx.must(sql::SAVE_CHECKPOINT, params).await?;
     tx.shard_changed(c.key);
-    let data = serde_json::json!({
-        "seq": checkpoint.seq, "position": position, "done": p.done,
-    });
+    let data = told::checkpoint_saved(checkpoint, p);
     let state = ShardState::Running.word();
     let happened = Happened {
         attempt: Some(shard.attempt),

@@ -25,6 +25,7 @@ statements! {
     COUNT_ACTIVE_RUNS = "count_active_runs",
     COUNT_GRANT = "count_grant",
     COUNT_HELD = "count_held",
+    COUNT_FAILURE = "count_failure",
     COUNT_RUN = "count_run",
     COUNT_RUNNING = "count_running",
     DELETE_EVENTS = "delete_events",
@@ -230,5 +231,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         12,
         "zones",
         include_str!("../../sql/postgres/migrations/0012_zones.sql"),
+    ),
+    (
+        13,
+        "failures",
+        include_str!("../../sql/postgres/migrations/0013_failures.sql"),
     ),
 ];

@@ -5,9 +5,9 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, told, turn,
+    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
-use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
 use sichen_core::model::{DutyKey, Run, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{

@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
-use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::lifecycle::{RunState, ShardState, told};
 use sichen_core::model::{Failure, Progress, Run, Shard};
 use sichen_core::port::{
     CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
@@ -119,9 +119,11 @@ pub(super) fn end_attempt(
     if let Some(dead_by) = ended.dead_by {
         tx.must(sql::NOTE_DEAD_BY, (int(key.run.0), at(dead_by)))?;
     }
-    let transition = ended
-        .transition
-        .under_stop(run.stop.map(|(cause, _)| cause));
+    let committed = ended.transition.committed(&run);
+    let transition = committed.transition;
+    if let Some(failures) = committed.failures {
+        tx.must(sql::COUNT_FAILURE, (int(key.run.0), failures))?;
+    }
     let to = transition.to;
     let token = if ended.raise_token {
         shard.token.next(tx.counters.epoch)
@@ -156,10 +158,7 @@ pub(super) fn end_attempt(
         transition.end.word(),
     ];
     tx.must(sql::END_ATTEMPT, params)?;
-    let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
-    let data = serde_json::json!({
-        "end": transition.end.word(), "code": code, "message": message,
-    });
+    let data = told::attempt_ended(&committed, failure);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(token),
@@ -176,8 +175,8 @@ pub(super) fn end_attempt(
     {
         expand(tx, &run, &descriptors)?;
     }
-    if let Some(cause) = transition.stops_run {
-        return runs::stop(tx, key.run, cause, "");
+    if let Some((cause, detail)) = committed.stops_run {
+        return runs::stop(tx, key.run, cause, detail);
     }
     if !to.is_closed() || run.counters.open > 1 {
         // Something is open still, so there is nothing to settle.
@@ -201,7 +200,7 @@ fn count_closed(tx: &Tx<'_>, key: ShardKey, to: ShardState) -> Result<()> {
 fn expand(tx: &mut Tx<'_>, run: &Run, descriptors: &[Descriptor]) -> Result<()> {
     let total = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
     tx.must(sql::EXPAND_RUN, (int(run.id.0), total))?;
-    let data = serde_json::json!({ "total": total });
+    let data = told::expanded(total);
     let state = run.state.word();
     let happened = Happened {
         data,
@@ -248,9 +247,7 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: &SaveCheckpoint) -> Result<Checkpoi
         run, no, token, seq, position, done, expected, rate, waiting_on, sign,
     );
     tx.must(sql::SAVE_CHECKPOINT, params)?;
-    let data = serde_json::json!({
-        "seq": checkpoint.seq, "position": position, "done": p.done,
-    });
+    let data = told::checkpoint_saved(checkpoint, p);
     let state = ShardState::Running.word();
     let happened = Happened {
         attempt: Some(shard.attempt),

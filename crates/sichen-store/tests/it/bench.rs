@@ -54,6 +54,7 @@ pub fn pool_key() -> DutyKey {
 pub fn policy() -> Policy {
     Policy {
         max_attempts: 3,
+        max_failures: None,
         backoff: Backoff::Fixed {
             delay: SignedDuration::from_secs(10),
         },

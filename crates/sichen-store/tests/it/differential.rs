@@ -878,7 +878,11 @@ impl Pair {
             .map(|(cause, _)| cause)
             .filter(|_| !self.dice.once_in(4));
         let ending = ENDINGS[self.dice.roll(8)];
-        decide(shard, stop, deadline, ending, now).unwrap_or(Transition::SUCCESS)
+        let decided = decide(shard, stop, deadline, ending, now).unwrap_or(Transition::SUCCESS);
+        Transition {
+            max_failures: self.dice.once_in(3).then_some(4),
+            ..decided
+        }
     }
 
     fn finish(&mut self, dump: &Dump) {

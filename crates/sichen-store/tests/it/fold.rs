@@ -25,6 +25,7 @@ struct Folded {
     term: u64,
     owner: Option<u64>,
     total: u64,
+    failures: u64,
 }
 
 /// Panics at the first row or event that does not fit.
@@ -133,6 +134,11 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         .keys()
         .map(String::as_str)
         .collect();
+    let mut found = found;
+    if e.kind == Kind::AttemptEnded {
+        // There if the job limits the failed attempts of all shards together.
+        found.retain(|key| *key != "budget");
+    }
     assert_eq!(found, keys(e), "the keys of {e:?}");
     assert_eq!(
         (e.attempt.is_some(), e.token.is_some()),
@@ -212,6 +218,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         Kind::RunReopened => {
             row.round += 1;
             assert_eq!(number(&data, "round"), u64::from(row.round));
+            row.failures = 0;
         }
         Kind::StopRequested => assert_eq!(data["stop"].as_str(), Some(e.cause.as_str())),
         Kind::RunSettled => {
@@ -243,6 +250,11 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
             row.token = token;
             assert_eq!(e.attempt, Some(row.attempt), "{e:?}");
             assert_eq!(data["end"].as_str(), Some(e.cause.as_str()), "{e:?}");
+            if let (Some(failures), Entity::Shard(key)) = (data["budget"][0].as_u64(), &e.entity) {
+                let run = all.entry(Entity::Run(key.run)).or_default();
+                assert_eq!(failures, run.failures + 1, "failures are dense: {e:?}");
+                run.failures = failures;
+            }
         }
         Kind::DutyAcquired => {
             let term = number(&data, "term");
@@ -329,6 +341,11 @@ fn compare_runs(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
         assert_eq!(row.state, run.state.word(), "state of run {id}");
         assert_eq!(row.ver, run.ver, "version of run {id}");
         assert_eq!(row.round, run.round, "round of run {id}");
+        assert_eq!(
+            row.failures,
+            u64::from(run.failures),
+            "failures of run {id}"
+        );
         assert_eq!(
             counters.remove(&id).unwrap_or_default(),
             run.counters,

@@ -257,6 +257,13 @@ fn run_text(view: &RunView) -> String {
             },
         ),
         (
+            "Failed attempts",
+            match run.failures {
+                0 => String::new(),
+                n => format!("{n} of those that `retry.maxFailures` allows all shards together"),
+            },
+        ),
+        (
             "Shards",
             format!(
                 "{}: {} succeeded, {} failed, {} cancelled, {} open",

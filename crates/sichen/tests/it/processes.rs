@@ -7,7 +7,8 @@ use crate::scene::{Scene, on_both_stores, text};
 on_both_stores!(
     impatient => a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once;
     new => a_cancelled_run_is_final_when_its_daemons_are_gone,
-        a_process_may_say_anything_and_its_end_counts;
+        a_process_may_say_anything_and_its_end_counts,
+        failures_of_all_shards_are_counted_over_a_killed_server;
 );
 
 fn lives(pid: &str) -> bool {
@@ -114,6 +115,35 @@ fn a_process_may_say_anything_and_its_end_counts(scene: Scene) {
     assert_eq!(failure["code"], "exit-3");
     let message = failure["message"].as_str().unwrap();
     assert!(message.contains("a\u{fffd}b\u{fffd}"), "{message}");
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// RETRY-005: ten shards that always fail share 25 failures, and the server is killed in between.
+fn failures_of_all_shards_are_counted_over_a_killed_server(mut scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 10);
+    let script = format!("echo x >> {}; exit 1", text(&scene.path("tries")));
+    let spec = serde_json::json!({
+        "run": { "process": { "argv": ["/bin/sh", "-c", script] } },
+        "shards": { "count": 10 },
+        "retry": { "maxAttempts": 1000, "maxFailures": 25, "backoff": { "fixed": "500ms" } },
+    });
+    scene.apply_spec("hopeless", &spec);
+    scene.client.ok("run hopeless --key k");
+    let tries = |scene: &Scene| {
+        let text = std::fs::read_to_string(scene.path("tries")).unwrap_or_default();
+        text.lines().count()
+    };
+    until("the first wave has failed", || tries(&scene) >= 10);
+    scene.kill_and_restart_server();
+    scene.settles("hopeless:manual:k", "failed");
+    let run = scene.run("hopeless:manual:k");
+    assert_eq!(run["reason"], "max_failures", "{run}");
+    assert_eq!(run["failures"], 25, "{run}");
+    let tries = tries(&scene);
+    assert!((25..=25 + 9).contains(&tries), "{tries} attempts");
+    let told = scene.client.ok("describe run hopeless:manual:k");
+    assert!(told.contains("Failed attempts"), "{told}");
     scene.history_is_accepted();
     drop(worker);
 }

@@ -6,7 +6,7 @@
 //!
 //! # Not here
 //! Whether its occasion is free and its job still as it was seen (the store, under its lock, by
-//! [`NewRun::holds`]); what the event tells ([`super::told`]).
+//! [`NewRun::holds`]); what the event tells ([`crate::lifecycle::told`]).
 
 use jiff::Timestamp;
 

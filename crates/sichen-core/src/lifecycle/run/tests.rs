@@ -52,7 +52,7 @@ fn second(n: i64) -> Timestamp {
 }
 
 /// A run that waits to be the only one, planned for second 0.
-fn waiting() -> Run {
+pub(crate) fn waiting() -> Run {
     Run {
         id: RunId(1),
         job: JobUid(uuid::Uuid::nil()),
@@ -81,6 +81,7 @@ fn waiting() -> Run {
         }),
         ready_at: Some(second(0)),
         dead_by: None,
+        failures: 0,
         state: RunState::Scheduled,
         round: 1,
         ver: 1,

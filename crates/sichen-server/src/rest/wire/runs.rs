@@ -152,6 +152,9 @@ pub struct Run {
     pub parameters: Value,
     /// Shard counts.
     pub shards: ShardCounts,
+    /// Failed attempts of this round that count against `retry.maxFailures`; 0 if the job has none.
+    #[serde(default)]
+    pub failures: u32,
     /// The sums over its shards. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,

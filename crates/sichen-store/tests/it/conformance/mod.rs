@@ -168,6 +168,7 @@ macro_rules! conforms {
                     a_success_after_a_stop_is_kept,
                     a_retry_decided_before_a_stop_ends_cancelled,
                     a_fatal_error_stops_the_whole_run,
+                    shards_that_fail_share_the_budget_of_their_run,
                     late_runs_are_those_past_their_deadline,
                     a_deadline_fails_the_run,
                 ;

@@ -5,7 +5,7 @@ use sichen_core::ids::{RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{RunTerms, partition_of};
+use sichen_core::model::{RunTerms, Shard, partition_of};
 use sichen_core::port::{FinishVerdict, LateRuns, NewRun, RequestVerdict};
 
 use crate::bench::{Bench, at, terms, wait};
@@ -110,6 +110,46 @@ pub fn a_fatal_error_stops_the_whole_run(b: &Bench) {
     let end = b.finish(b.report(other.key, other.token, Ending::Succeeded));
     assert_eq!(end, FinishVerdict::Accepted(Some(RunState::Failed)));
     assert_eq!(b.run(run).reason, "fatal");
+}
+
+/// RETRY-005: reports that were decided on the same count use up the budget one after the other, and
+/// a retry of the run begins it anew.
+pub fn shards_that_fail_share_the_budget_of_their_run(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(4));
+    let run = b.run_of(4);
+    let held: Vec<_> = (0..3)
+        .map(|no| b.lease(&pool, ShardKey::new(run, no), session).shard)
+        .collect();
+    let of = |shard: &Shard, ending| {
+        let mut report = b.report(shard.key, shard.token, ending);
+        report.transition.max_failures = Some(2);
+        report
+    };
+    let reports = vec![
+        of(&held[0], Ending::Failed),
+        of(&held[1], Ending::TimedOut),
+        of(&held[2], Ending::Failed),
+    ];
+    let verdicts = wait(b.store.finish_attempts(b.op(), reports));
+    assert_eq!(
+        verdicts,
+        [
+            FinishVerdict::Accepted(None),
+            FinishVerdict::Accepted(None),
+            FinishVerdict::Accepted(Some(RunState::Failed)),
+        ]
+    );
+    use ShardState::{Cancelled, Failed};
+    assert_eq!(b.states(run), [Cancelled, Failed, Cancelled, Cancelled]);
+    let now = b.run(run);
+    assert_eq!((now.failures, now.reason.as_str()), (2, "max_failures"));
+    assert_eq!(
+        (now.stop.unwrap().0, now.stop_detail.as_str()),
+        (StopCause::Fatal, "max_failures")
+    );
+    let again = wait(b.store.reopen_run(b.op(), run, None, b.now()));
+    assert_eq!(again, RequestVerdict::Done(None));
+    assert_eq!(b.run(run).failures, 0);
 }
 
 fn with_deadline(b: &Bench, key: &str, deadline: Option<i64>) -> RunId {

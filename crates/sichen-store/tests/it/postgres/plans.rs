@@ -77,6 +77,7 @@ const CASES: &[Case] = &[
     case("accept_clock", "5", "meta_pkey", 1, CHANGE),
     case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null, null", "job_pkey", 2, 2 * CHANGE),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
+    case("count_failure", "500, 3", "run_pkey", 1, CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
     case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
     case("count_run", "ints(80, 100, 500), times(0, 500), times(0, 500), times(0, 500), times(0, 500)", "run_pkey", N, N * CHANGE),

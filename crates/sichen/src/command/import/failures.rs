@@ -4,6 +4,7 @@
 //! What follows from rules (`sichen_core::retry`).
 
 use serde_json::{Map, Value, json};
+use sichen_core::retry::MAX_RUN_FAILURES;
 
 use super::kubernetes::{Reader, Refused};
 use super::source::Level;
@@ -23,31 +24,27 @@ pub fn read(reader: &mut Reader<'_>, spec: &mut Map<String, Value>) -> Result<()
         format!("{JOB}.backoffLimit"),
         format!("{JOB}.backoffLimitPerIndex"),
     );
-    let limit = match reader.number(&each)? {
-        Some(limit) => {
-            if !reader.get(&whole).is_null() {
-                let message = "left out beside `backoffLimitPerIndex`: a budget is a shard's";
-                reader.say(Level::Warning, &whole, message);
-            }
-            limit
-        }
-        None => {
-            if spec.contains_key("shards") {
-                let message = "the cluster counts the failures of all pods together, here each \
-                               shard has the whole budget";
-                reader.say(Level::Warning, &whole, message);
-            }
-            reader.number(&whole)?.unwrap_or(BACKOFF_LIMIT)
+    let (of_shard, of_run) = match (reader.number(&each)?, reader.number(&whole)?) {
+        (Some(each), whole) => (each, whole),
+        (None, whole) => {
+            let limit = whole.unwrap_or(BACKOFF_LIMIT);
+            // The cluster counts the failures of all pods together.
+            (limit, spec.contains_key("shards").then_some(limit))
         }
     };
-    if limit >= MOST_ATTEMPTS {
-        let message = format!("{limit} is more than the {MOST_ATTEMPTS} attempts that are taken");
+    if of_shard >= MOST_ATTEMPTS {
+        let message =
+            format!("{of_shard} is more than the {MOST_ATTEMPTS} attempts that are taken");
         reader.say(Level::Warning, &whole, message);
     }
-    let attempts = limit.saturating_add(1).min(MOST_ATTEMPTS);
+    let attempts = of_shard.saturating_add(1).min(MOST_ATTEMPTS);
     // 10 s, 20 s, 40 s, … up to 6 min: as the cluster does.
     let backoff = json!({ "exponential": { "base": "10s", "factor": 2.0, "max": "6m" } });
     let mut retry = json!({ "maxAttempts": attempts, "backoff": backoff });
+    if let Some(limit) = of_run {
+        let most = limit.saturating_add(1).min(MAX_RUN_FAILURES.into());
+        retry["maxFailures"] = most.into();
+    }
     let field = format!("{JOB}.podFailurePolicy.rules");
     let list = reader.get(&field).as_array().cloned().unwrap_or_default();
     let mut rules = Vec::new();

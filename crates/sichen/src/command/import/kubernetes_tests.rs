@@ -128,6 +128,8 @@ fn indexed_completions_become_shards() {
         (&found["shards"]["count"], &found["parallelism"]),
         (&12.into(), &3.into())
     );
+    // The cluster counts the failures of all pods together.
+    assert_eq!(found["retry"]["maxFailures"], 7);
     let job = json!({ "completions": 2, "completionMode": "Indexed" });
     let mode = "spec.jobTemplate.spec.completionMode";
     says(

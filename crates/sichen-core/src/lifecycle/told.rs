@@ -1,0 +1,87 @@
+//! What the events of runs and shards carry beside their states.
+//!
+//! One place, because the checker, the exports and a person's timeline read these fields whichever
+//! store wrote them.
+//!
+//! # Not here
+//! The kinds ([`crate::event::Kind`]) and their meaning (`docs/events.md`).
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::StopCause;
+use super::run::{Birth, Settled};
+use super::shard::Committed;
+use crate::ids::{BackfillId, RunId, SessionId, ShardNo};
+use crate::model::{Checkpoint, Failure, Progress, Run};
+use crate::port::NewRun;
+
+/// A run was written.
+#[must_use]
+pub fn created(new: &NewRun, birth: &Birth) -> Value {
+    json!({
+        "job": new.job.to_string(), "occasion": new.occasion.key(), "revision": new.revision.0,
+        "total": birth.total, "plan": birth.first == ShardNo::PLAN.0,
+        "waits": birth.waits.map(|waits| waits.what.word()),
+        "backfill": new.backfill.map(|id| id.0),
+    })
+}
+
+/// Its turn has come: the run may start from `ready_at` on, now that `after` has closed.
+#[must_use]
+pub fn released(ready_at: Timestamp, after: Option<RunId>) -> Value {
+    json!({ "ready_at": ready_at.as_microsecond(), "after": after.map(|run| run.0) })
+}
+
+/// The run is to stop.
+#[must_use]
+pub fn stop_requested(cause: StopCause, detail: &str) -> Value {
+    json!({ "stop": cause.word(), "detail": detail })
+}
+
+/// Nothing of the run is open any more.
+#[must_use]
+pub fn settled(run: &Run, settled: &Settled) -> Value {
+    let c = &run.counters;
+    json!({
+        "total": c.total, "succeeded": c.succeeded, "failed": c.failed, "cancelled": c.cancelled,
+        "counts_match": settled.counts_match,
+    })
+}
+
+/// So many of the run's shards run again, in this round and lane.
+#[must_use]
+pub fn reopened(round: u32, shards: usize, lane: Option<BackfillId>) -> Value {
+    json!({ "round": round, "shards": shards, "backfill": lane.map(|id| id.0) })
+}
+
+/// The plan step has told the run's shards.
+#[must_use]
+pub fn expanded(total: u32) -> Value {
+    json!({ "total": total })
+}
+
+/// A shard was leased: to whom, and the checkpoint that the attempt begins with.
+#[must_use]
+pub fn attempt_granted(session: SessionId, worker: &str, checkpoint_seq: u64) -> Value {
+    json!({ "session": session.0, "worker": worker, "checkpoint_seq": checkpoint_seq })
+}
+
+/// A shard has come so far.
+#[must_use]
+pub fn checkpoint_saved(checkpoint: &Checkpoint, progress: &Progress) -> Value {
+    json!({ "seq": checkpoint.seq, "position": checkpoint.position, "done": progress.done })
+}
+
+/// An attempt of a shard has ended.
+#[must_use]
+pub fn attempt_ended(ended: &Committed, failure: Option<&Failure>) -> Value {
+    let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
+    let end = ended.transition.end.word();
+    let mut told = json!({ "end": end, "code": code, "message": message });
+    if let Some(failures) = ended.failures {
+        // The run's failed attempts, and how many it may have.
+        told["budget"] = json!([failures, ended.transition.max_failures]);
+    }
+    told
+}
