@@ -10,6 +10,7 @@
 //! (`sichen-proto`, `sichen-server`).
 
 pub mod backfill;
+pub mod beacon;
 pub mod dispatch;
 pub mod document;
 pub mod event;

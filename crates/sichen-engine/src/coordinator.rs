@@ -14,9 +14,10 @@
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::beacon::{Beacon, Heard, Hint};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::Rhythm;
 use sichen_core::members::{Members, all_keys, wish};
@@ -32,6 +33,8 @@ use state::State;
 const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(2);
 /// From the last use of a duty to its being given up.
 const LEAVING: SignedDuration = SignedDuration::from_millis(100);
+/// How long a peer's sign may be out before its process counts as gone.
+const GRACE: SignedDuration = SignedDuration::from_millis(500);
 /// Who asks for the owner of a pool within this time of a look is answered from it.
 const FRESH: SignedDuration = SignedDuration::from_millis(200);
 
@@ -41,6 +44,7 @@ pub struct Coordinator {
     context: Context,
     address: String,
     rhythm: Rhythm,
+    beacon: Arc<dyn Beacon>,
     state: Mutex<State>,
     /// Held by the pass that is going on.
     passing: tokio::sync::Mutex<()>,
@@ -64,11 +68,12 @@ pub struct Pass {
 impl Coordinator {
     /// A node that others reach at `address` and that has not registered yet.
     #[must_use]
-    pub fn new(context: Context, address: String, rhythm: Rhythm) -> Self {
+    pub fn new(context: Context, address: String, rhythm: Rhythm, beacon: Arc<dyn Beacon>) -> Self {
         Self {
             context,
             address,
             rhythm,
+            beacon,
             state: Mutex::default(),
             passing: tokio::sync::Mutex::default(),
             woken: Notify::new(),
@@ -131,6 +136,8 @@ impl Coordinator {
         let op = self.context.op(format!("node {}", self.address));
         let address = self.address.clone();
         let node = store.register_node(op, address, self.rhythm.ttl).await?;
+        self.beacon.show(Some(node));
+        self.beacon.tell(Hint::Members);
         Ok((node, None))
     }
 
@@ -142,13 +149,14 @@ impl Coordinator {
         until: Option<Timestamp>,
     ) -> Result<(), Error> {
         let store = &*self.context.store;
-        let (live, duties) = store.list_members().await?;
+        let (mut live, duties) = store.list_members().await?;
+        let doubtful = self.look_for_signs(me, now, &mut live).await?;
         let (give, take) = {
             let mut state = self.lock();
             if state.draining {
                 return Ok(());
             }
-            state.see(me, &self.address, &live, &duties, now);
+            state.see(me, &self.address, &live, &duties, now, &doubtful);
             let expected = state.expected(&live, now);
             let wish = wish(me, &live, &expected, &duties, &state.pools);
             let overdue = state.await_all(wish.awaited, now, self.rhythm.ttl);
@@ -166,6 +174,7 @@ impl Coordinator {
             let op = self.context.op(self.actor());
             let fences = give.iter().map(|(fence, _)| fence.clone()).collect();
             store.release_duties(op, fences).await?;
+            self.beacon.tell(Hint::Members);
             let members = Members::of(&live);
             self.lock().given(give, &members);
         }
@@ -180,6 +189,72 @@ impl Coordinator {
         }
         self.judge(&live, &duties, now, until);
         Ok(())
+    }
+
+    /// Ends the leases of peers whose sign is out for longer than the grace, and leaves them out of
+    /// `live`; those whose sign is out but who may be back yet.
+    async fn look_for_signs(
+        &self,
+        me: NodeId,
+        now: Timestamp,
+        live: &mut Vec<Node>,
+    ) -> Result<BTreeSet<NodeId>, Error> {
+        let peers: Vec<NodeId> = live.iter().map(|n| n.id).filter(|id| *id != me).collect();
+        if peers.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        // A hint: whatever goes wrong with it, leases decide.
+        let shown = self.beacon.look().await.unwrap_or_default();
+        let (gone, doubtful) = self.lock().judge_signs(&peers, shown.as_ref(), now);
+        for id in gone {
+            let op = self.context.op(self.actor());
+            let cause = "gone".to_owned();
+            if self.context.store.end_node(op, id, cause).await? {
+                let address = live.iter().find(|n| n.id == id).map(|n| &*n.address);
+                tracing::info!(node = %id, address, "a peer's process is gone; its duties are shared out");
+            }
+            live.retain(|node| node.id != id);
+        }
+        if !doubtful.is_empty() {
+            self.lock().news.next = now.checked_add(GRACE).ok();
+            self.woken.notify_one();
+        }
+        Ok(doubtful)
+    }
+
+    /// A peer says that members or their duties have changed.
+    pub fn look_again(&self) {
+        self.lock().look = true;
+        self.woken.notify_one();
+    }
+
+    /// The own sign went out: peers may take this node for dead, so it writes nothing until its lease
+    /// has proved to be its own still. Theirs are not known until they have been seen again.
+    pub fn sign_is_out(&self) {
+        let mut state = self.lock();
+        state.valid_until = None;
+        state.forget_signs();
+        state.look = true;
+        self.woken.notify_one();
+    }
+
+    /// Tells peers, if there are any.
+    pub fn tell(&self, hint: Hint) {
+        if self.has_peers() {
+            self.beacon.tell(hint);
+        }
+    }
+
+    /// Tells whoever has the duty of `pool` that shards wait there, if that is another.
+    pub fn tell_owner(&self, pool: &Name) {
+        if !self.owns(&DutyKey::Pool(pool.clone())) {
+            self.tell(Hint::Pool(pool.clone()));
+        }
+    }
+
+    /// What is heard next from beside the store.
+    pub async fn hear(&self) -> Heard {
+        self.beacon.hear().await
     }
 
     /// Whether each duty is in live hands, or will be at a peer's next beat.
@@ -335,6 +410,7 @@ impl Coordinator {
             let op = self.context.op(self.actor());
             store.end_node(op, node, "stopped".to_owned()).await?;
         }
+        self.beacon.tell(Hint::Members);
         self.lock().send_on(fences.iter().map(|fence| &fence.key));
         Ok(())
     }

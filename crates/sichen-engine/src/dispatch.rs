@@ -543,6 +543,13 @@ impl Dispatcher {
         now: Timestamp,
     ) {
         let (mut waits, mut unknown) = (false, false);
+        let pools: BTreeSet<Name> = runs
+            .iter()
+            .map(|(_, new, ..)| new.terms.pool.clone())
+            .collect();
+        for pool in &pools {
+            self.coordinator.tell_owner(pool);
+        }
         for (job, new, id, granted) in runs {
             let store = &*self.context.store;
             let born = new.born_leased;

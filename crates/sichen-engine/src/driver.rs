@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::beacon::{Beacon, Heard, Hint as Told, NoBeacon};
 use sichen_core::lease::Rhythm;
+use sichen_core::model::DutyKey;
 use sichen_core::port::{Error, Store};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -164,9 +166,22 @@ impl Engine {
         courier: Arc<dyn Courier>,
         settings: Settings,
     ) -> Self {
+        Self::with_beacon(store, ids, courier, settings, Arc::new(NoBeacon))
+    }
+
+    /// As [`Engine::new`], with a way to see its peers and to tell them.
+    #[must_use]
+    pub fn with_beacon(
+        store: Arc<dyn Store>,
+        ids: Arc<dyn IdSource>,
+        courier: Arc<dyn Courier>,
+        settings: Settings,
+        beacon: Arc<dyn Beacon>,
+    ) -> Self {
         let context = Context { store, ids };
         let address = settings.address.clone();
-        let coordinator = Arc::new(Coordinator::new(context.clone(), address, settings.node));
+        let coordinator = Coordinator::new(context.clone(), address, settings.node, beacon);
+        let coordinator = Arc::new(coordinator);
         let documents = Arc::new(Documents::default());
         let wake = Arc::new(Wake::default());
         let dispatcher = Arc::new(Dispatcher::new(
@@ -213,6 +228,25 @@ impl Engine {
             wake,
             pulse: Pulse::default(),
             settings,
+        }
+    }
+
+    /// Somebody asked something of this node that `hint` tells of: this node looks, and so do its peers.
+    pub fn asked(&self, hint: Told) {
+        self.coordinator.tell(hint.clone());
+        self.told(hint);
+    }
+
+    fn told(&self, hint: Told) {
+        match hint {
+            Told::Members => self.coordinator.look_again(),
+            Told::Trigger => self.wake.trigger(),
+            Told::Backfill => self.wake.backfill(),
+            Told::Dispatch => self.wake.dispatch(),
+            Told::Pool(pool) if self.coordinator.owns(&DutyKey::Pool(pool.clone())) => {
+                self.wake.dispatch();
+            }
+            Told::Pool(_) => {}
         }
     }
 
@@ -313,7 +347,7 @@ impl Engine {
                     .backfilling
                     .store(pass.running > 0, Ordering::Relaxed);
                 if pass.started > 0 {
-                    e.wake.dispatch();
+                    e.asked(Told::Dispatch);
                 }
                 // What one waits for may come without a hint; where none runs there is nothing to see.
                 let soon = now.checked_add(BACKFILLING).ok();
@@ -321,6 +355,7 @@ impl Engine {
                 Ok(pass.next.into_iter().chain(soon).min())
             }
         });
+        running.listen();
         let e = self;
         running.spawn(
             "janitor",
@@ -412,6 +447,24 @@ impl Running {
                     () = cancel.cancelled() => break,
                     () = woken, if failures == 0 => {}
                     () = tokio::time::sleep(wait) => {}
+                }
+            }
+        });
+    }
+
+    /// Starts to hear what peers tell.
+    fn listen(&self) {
+        let engine = self.engine.clone();
+        let cancel = self.cancel.clone();
+        self.loops.spawn(async move {
+            loop {
+                let heard = tokio::select! {
+                    () = cancel.cancelled() => break,
+                    heard = engine.coordinator.hear() => heard,
+                };
+                match heard {
+                    Heard::Hint(hint) => engine.told(hint),
+                    Heard::Lost => engine.coordinator.sign_is_out(),
                 }
             }
         });

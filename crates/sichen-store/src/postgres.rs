@@ -21,6 +21,7 @@
 mod address;
 mod backfills;
 mod batch;
+mod beacon;
 mod calendars;
 mod chains;
 mod check;
@@ -76,6 +77,7 @@ use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+pub use beacon::PostgresBeacon;
 use engine::Engine;
 use kept::Locks;
 use row::int;

@@ -41,6 +41,9 @@ pub struct ServerConfig {
     pub store: Option<StoreAt>,
     /// Where it listens.
     pub listen: Option<SocketAddr>,
+    /// Where peers' workers reach it: `http://host:port` or `https://host:port`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
     /// Whether other machines may reach it without encryption.
     pub allow_plaintext: Option<bool>,
     /// Its certificate and those that vouch for it, PEM.
@@ -111,6 +114,7 @@ impl ServerConfig {
             data: Some(data_dir::default()),
             store: None,
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 7070))),
+            advertise: None,
             allow_plaintext: Some(false),
             tls_cert: None,
             tls_key: None,
@@ -141,6 +145,7 @@ impl ServerConfig {
             data: self.data.or(below.data),
             store: self.store.or(below.store),
             listen: self.listen.or(below.listen),
+            advertise: self.advertise.or(below.advertise),
             allow_plaintext: self.allow_plaintext.or(below.allow_plaintext),
             tls_cert: cert,
             tls_key: key,
@@ -197,6 +202,14 @@ impl ServerConfig {
                 problems.push(format!("{key}: {error}"));
             }
         }
+        if let Some(address) = &whole.advertise
+            && !is_dialable(address)
+        {
+            problems.push(format!(
+                "advertise: {address:?} leads nowhere; write http://HOST:PORT or https://HOST:PORT \
+                 as workers on other machines reach this server"
+            ));
+        }
         let connections = whole.store_connections.unwrap_or_default();
         let (low, high) = CONNECTIONS;
         if !(low..=high).contains(&connections) {
@@ -231,6 +244,7 @@ impl ServerConfig {
             listen: whole
                 .listen
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 7070))),
+            advertise: whole.advertise,
             beyond_loopback: whole.allow_plaintext == Some(true),
             tls: whole.tls_cert.zip(whole.tls_key),
             worker: rhythm(whole.beat, whole.session_ttl),
@@ -247,6 +261,18 @@ impl ServerConfig {
             },
         })
     }
+}
+
+/// Whether an address names one server, as far as can be seen from it.
+pub fn is_dialable(address: &str) -> bool {
+    let scheme = |s: &str| address.strip_prefix(s).map(str::to_owned);
+    let rest = scheme("http://").or_else(|| scheme("https://"));
+    let Some((host, port)) = rest.as_deref().and_then(|rest| rest.rsplit_once(':')) else {
+        return false;
+    };
+    let nowhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"];
+    let odd = |c: char| c.is_whitespace() || "/?#@,".contains(c);
+    !nowhere.contains(&host) && !host.contains(odd) && port.parse::<u16>().is_ok_and(|p| p > 0)
 }
 
 fn rhythm(beat: Option<Length>, ttl: Option<Length>) -> Rhythm {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use sichen_core::lease::Rhythm;
+use sichen_core::port::Store;
 use sichen_engine::context::RandomIds;
 use sichen_engine::driver::{Engine, Settings};
 use sichen_server::Server;
@@ -23,10 +24,11 @@ use sichen_server::grpc::Streams;
 use sichen_server::rest::About;
 use sichen_server::rest::wire::OldTransaction;
 use sichen_server::tls::Tls;
-use sichen_store::postgres;
+use sichen_store::postgres::{self, PostgresBeacon};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::config::is_dialable;
 use crate::failure::{Exit, Failure};
 use crate::store_at::StoreAt;
 
@@ -46,6 +48,8 @@ pub struct Node {
     pub store: StoreAt,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where peers send workers, if that is not where it listens.
+    pub advertise: Option<String>,
     /// Whether other machines may reach it without encryption.
     pub beyond_loopback: bool,
     /// Its certificate and key.
@@ -67,6 +71,8 @@ pub struct Opened {
     streams: Arc<Streams>,
     server: Server,
     tls: Option<Arc<Tls>>,
+    /// Where peers see that this process lives.
+    beacon: Option<Arc<PostgresBeacon>>,
     /// The database to look after, and where to write what is found.
     held_up: Option<(String, Arc<Mutex<Vec<OldTransaction>>>)>,
     listener: TcpListener,
@@ -96,12 +102,34 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         .await
         .map_err(|error| bind_failure(node, &error))?;
     let address = listener.local_addr()?;
-    let mut settings = Settings::new(url(address, tls.is_some()));
+    let reached = url(address, tls.is_some());
+    let reached = node.advertise.clone().unwrap_or(reached);
+    let ttl = Duration::try_from(node.node.ttl).unwrap_or_default();
+    let known = can_be_followed(&*store, &reached);
+    // Who was killed a moment ago counts until its lease ends.
+    if let Err(why) = known.await {
+        tracing::warn!(why, "waiting for one lease");
+        tokio::time::sleep(ttl).await;
+        let again = can_be_followed(&*store, &reached).await;
+        again.map_err(|why| Failure::new(Exit::Refused, why))?;
+    }
+    let mut settings = Settings::new(reached);
     settings.worker = node.worker;
     settings.node = node.node;
     settings.retention = node.retention;
     let streams = Arc::new(Streams::default());
-    let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
+    let beacon = node.store.beacon()?;
+    let courier = streams.clone();
+    let engine = match &beacon {
+        Some(beacon) => Engine::with_beacon(
+            store,
+            Arc::new(RandomIds),
+            courier,
+            settings,
+            beacon.clone(),
+        ),
+        None => Engine::new(store, Arc::new(RandomIds), courier, settings),
+    };
     let engine = Arc::new(engine);
     let (store, settings) = node.store.about().await;
     let about = About {
@@ -124,10 +152,35 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         streams,
         server,
         tls,
+        beacon,
         held_up,
         listener,
         address,
     })
+}
+
+/// Whether workers can be sent from each live node to each other: where there is one node alone, its
+/// address does not matter.
+async fn can_be_followed(store: &dyn Store, own: &str) -> Result<(), String> {
+    // A store that does not answer now is looked at by the duties, again and again.
+    let (nodes, _) = store.list_members().await.unwrap_or_default();
+    let mut others = nodes.iter().filter(|node| node.address != own).peekable();
+    if others.peek().is_none() {
+        return Ok(());
+    }
+    let unknown = others.find(|node| !is_dialable(&node.address));
+    match unknown {
+        None if is_dialable(own) => Ok(()),
+        None => Err(format!(
+            "SC7014: other servers work on this store, and their workers can't be sent to {own}; \
+             give --advertise http://HOST:PORT"
+        )),
+        Some(node) => Err(format!(
+            "SC7014: server node {} on this store says that it is reached at {}, where no worker \
+             can be sent; start it again with --advertise http://HOST:PORT",
+            node.id, node.address
+        )),
+    }
 }
 
 fn url(address: SocketAddr, tls: bool) -> String {
@@ -183,6 +236,12 @@ impl Opened {
                 None => std::future::pending().await,
             }
         };
+        let shine = async {
+            match &self.beacon {
+                Some(beacon) => beacon.run().await,
+                None => std::future::pending().await,
+            }
+        };
         let mut handing = std::pin::pin!(running.stop());
         let mut handed = None;
         // Peers have the duties before workers and clients are sent away.
@@ -196,6 +255,7 @@ impl Opened {
             () = self.server.serve(self.listener, stop) => {}
             () = watch => {}
             () = look => {}
+            () = shine => {}
         }
         self.streams.close().await;
         let handed = match handed {

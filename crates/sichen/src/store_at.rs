@@ -18,7 +18,7 @@ use sichen_core::event::Event;
 use sichen_core::model::Dump;
 use sichen_core::port::Store;
 use sichen_store::clock::SystemClock;
-use sichen_store::postgres::{self, PostgresStore};
+use sichen_store::postgres::{self, PostgresBeacon, PostgresStore};
 use sichen_store::sqlite::SqliteStore;
 use tokio::sync::mpsc;
 
@@ -113,6 +113,19 @@ impl StoreAt {
     ) -> Result<PostgresStore, Failure> {
         let store = PostgresStore::open(url, options.clone()).await;
         store.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))
+    }
+
+    /// Where nodes on it see each other, if it can be shared.
+    pub fn beacon(&self) -> Result<Option<Arc<PostgresBeacon>>, Failure> {
+        match self {
+            StoreAt::Directory(_) => Ok(None),
+            StoreAt::Postgres(url) => {
+                let beacon = PostgresBeacon::new(url);
+                let beacon =
+                    beacon.map_err(|e| Failure::new(Exit::Unavailable, format!("{self}: {e}")))?;
+                Ok(Some(Arc::new(beacon)))
+            }
+        }
     }
 
     /// What it is, and what its server says of itself (nothing if that can't be asked).

@@ -15,7 +15,7 @@ use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::name::Name;
 use sichen_core::port::Fence;
 
-use super::Pass;
+use super::{GRACE, Pass};
 
 /// How long a duty is kept that was taken because the node that should have it did not.
 const KEPT: SignedDuration = SignedDuration::from_secs(60);
@@ -46,6 +46,8 @@ pub(super) struct State {
     /// Of which the loop has not been told yet.
     pub news: Pass,
     looked_at: Option<Timestamp>,
+    /// Peers whose sign was seen since the own one is out last, and since when theirs is out.
+    signs: BTreeMap<NodeId, Option<Timestamp>>,
     /// The peers of the last look.
     seen: Vec<Node>,
     /// After an own outage: who was there before it counts as a member until this instant, so that
@@ -79,11 +81,22 @@ impl State {
         self.leaving.clear();
         self.awaited.clear();
         self.kept.clear();
+        self.forget_signs();
         self.look = true;
     }
 
     /// Takes in who is there and who owns what.
-    pub fn see(&mut self, me: NodeId, at: &str, live: &[Node], duties: &[Duty], now: Timestamp) {
+    ///
+    /// No worker is sent to a node that may be gone (`doubtful`).
+    pub fn see(
+        &mut self,
+        me: NodeId,
+        at: &str,
+        live: &[Node],
+        duties: &[Duty],
+        now: Timestamp,
+        doubtful: &BTreeSet<NodeId>,
+    ) {
         self.look = false;
         self.looked_at = Some(now);
         let others = live.iter().filter(|node| node.address != at);
@@ -92,6 +105,7 @@ impl State {
             self.sticky_until = None;
             self.seen = others.clone().cloned().collect();
         }
+        let others = others.filter(|node| !doubtful.contains(&node.id));
         let peers: BTreeMap<NodeId, &Node> = others.map(|node| (node.id, node)).collect();
         let mut elsewhere = BTreeMap::new();
         let before = std::mem::take(&mut self.owned);
@@ -120,6 +134,43 @@ impl State {
             }
         }
         self.elsewhere = elsewhere;
+    }
+
+    /// Of `peers` those whose process is gone, and those of whom that may be so. Only a peer whose sign
+    /// was seen before can be missed.
+    pub fn judge_signs(
+        &mut self,
+        peers: &[NodeId],
+        shown: Option<&BTreeSet<NodeId>>,
+        now: Timestamp,
+    ) -> (BTreeSet<NodeId>, BTreeSet<NodeId>) {
+        let (mut gone, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
+        let Some(shown) = shown else {
+            self.forget_signs();
+            return (gone, doubtful);
+        };
+        self.signs.retain(|id, _| peers.contains(id));
+        for id in peers {
+            if shown.contains(id) {
+                self.signs.insert(*id, None);
+                continue;
+            }
+            let Some(out) = self.signs.get_mut(id) else {
+                continue;
+            };
+            let since = *out.get_or_insert(now);
+            if now.duration_since(since) >= GRACE {
+                gone.insert(*id);
+            } else {
+                doubtful.insert(*id);
+            }
+        }
+        (gone, doubtful)
+    }
+
+    /// Nothing is known of anybody's sign any more.
+    pub fn forget_signs(&mut self) {
+        self.signs.clear();
     }
 
     /// Among whom the duties are shared: who lives, and for a while after an own outage those who

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use sichen_core::backfill::{Action, Backfill, Mode, Order, Record, Turn, Wanted};
+use sichen_core::beacon::Hint;
 use sichen_core::ids::BackfillId;
 use sichen_core::port::MAX_BATCH;
 
@@ -49,7 +50,7 @@ pub(super) async fn start(
         .control
         .start_backfill(ACTOR, &name, key, wanted)
         .await?;
-    api.0.engine.wake.backfill();
+    api.0.engine.asked(Hint::Backfill);
     let status = if created {
         StatusCode::CREATED
     } else {
@@ -244,7 +245,7 @@ pub(super) async fn cancel(
 async fn turn(api: &Api, id: u64, turn: Turn) -> Answer<wire::Backfill> {
     let (id, control) = (number(id)?, &api.0.control);
     control.turn_backfill(ACTOR, id, turn).await?;
-    api.0.engine.wake.backfill();
+    api.0.engine.asked(Hint::Backfill);
     let backfill = control.backfill(id).await?;
     Ok(Json(shown(api, &backfill).await?))
 }

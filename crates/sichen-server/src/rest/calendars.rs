@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use serde::Deserialize;
+use sichen_core::beacon::Hint;
 use sichen_core::document::CalendarDocument;
 use sichen_core::model::{self, CalendarUser};
 use sichen_core::name::JobName;
@@ -30,7 +31,7 @@ pub(super) async fn apply(
     let done = api.0.control.apply_calendar(ACTOR, document).await;
     let done = done.map_err(|error| placed(error, body, read.line))?;
     if !done.jobs.is_empty() {
-        api.0.engine.wake.trigger();
+        api.0.engine.asked(Hint::Trigger);
     }
     let moved = done.jobs.into_iter().map(|(job, revision)| wire::MovedJob {
         namespace: job.namespace.to_string(),

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use jiff::SignedDuration;
 use serde::Deserialize;
+use sichen_core::beacon::Hint;
 use sichen_core::document::Metadata;
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
@@ -109,7 +110,7 @@ pub(super) async fn apply(
             let done = api.0.control.apply(ACTOR, &read.document).await;
             let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
             if done.change != control::Change::Unchanged {
-                api.0.engine.wake.trigger();
+                api.0.engine.asked(Hint::Trigger);
             }
             all.documents.push(applied(&api, &name, done).await?);
         }
@@ -333,7 +334,7 @@ async fn set_paused(
 ) -> Answer<wire::AppliedDocument> {
     let name = request::job_name(name)?;
     let done = api.0.control.set_paused(ACTOR, &name, turn).await?;
-    api.0.engine.wake.trigger();
+    api.0.engine.asked(Hint::Trigger);
     Ok(Json(applied(api, &name, done).await?))
 }
 

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use serde::Deserialize;
+use sichen_core::beacon::Hint;
 use sichen_core::ids::{BackfillId, RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
@@ -251,7 +252,7 @@ pub(super) async fn retry(
     let id = request::run_id(&api, &id).await?;
     let only = request::shards(id, body.shards)?;
     api.0.control.retry(ACTOR, id, only).await?;
-    api.0.engine.wake.dispatch();
+    api.0.engine.asked(Hint::Dispatch);
     Ok(Json(run(&api, id).await?))
 }
 

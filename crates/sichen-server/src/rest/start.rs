@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use sichen_core::beacon::Hint;
 use sichen_core::document::OverlapSpec;
 use sichen_core::ids::Occasion;
 use sichen_core::model::{Period, run_key};
@@ -61,7 +62,7 @@ pub(super) async fn start(
     let started = started.into_iter().next().ok_or_else(gone)??;
     if started.limited {
         // The trigger waits for deadlines too, and may not know of one so near.
-        api.0.engine.wake.trigger();
+        api.0.engine.asked(Hint::Trigger);
     }
     let status = if started.created {
         StatusCode::CREATED
@@ -112,7 +113,7 @@ pub(super) async fn start_batch(
     }
     let started = api.0.engine.intake.start(ACTOR, asked).await;
     if started.iter().flatten().any(|started| started.limited) {
-        api.0.engine.wake.trigger();
+        api.0.engine.asked(Hint::Trigger);
     }
     let mut started = started.into_iter();
     let mut runs = Vec::with_capacity(n);

@@ -32,7 +32,7 @@ const BEGIN_WRITE: &str = "begin isolation level read committed read write";
 const BEGIN_READ: &str = "begin isolation level repeatable read read only";
 
 /// Set at the start of a session with the server itself, and nowhere else.
-const DIRECT: &str = "sichen.direct";
+pub(super) const DIRECT: &str = "sichen.direct";
 
 /// The connections of one store.
 pub(super) struct Connections {
@@ -120,7 +120,7 @@ fn settings(options: &Options) -> Vec<(&'static str, String)> {
 }
 
 /// The address with `settings` said at the start of each session.
-fn with_settings(address: &Address, settings: &[(&str, String)]) -> Address {
+pub(super) fn with_settings(address: &Address, settings: &[(&str, String)]) -> Address {
     let mut address = address.clone();
     let given = address.config.get_options().unwrap_or_default().to_owned();
     let ours = settings.iter().map(|(n, v)| format!("-c {n}={v}"));
@@ -147,7 +147,7 @@ async fn is_pooled(address: &Address, options: &Options) -> Result<bool> {
 }
 
 /// Whether somebody between refused what every server takes.
-fn refuses_options(e: &tokio_postgres::Error) -> bool {
+pub(super) fn refuses_options(e: &tokio_postgres::Error) -> bool {
     e.code() == Some(&SqlState::PROTOCOL_VIOLATION) && words(e).contains("startup parameter")
 }
 

@@ -69,6 +69,14 @@ pub struct NodeArgs {
         hide_env_values = true
     )]
     pub listen: Option<SocketAddr>,
+    /// Where workers reach it when a peer sends them here [default: where it listens].
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SICHEN_ADVERTISE",
+        hide_env_values = true
+    )]
+    pub advertise: Option<String>,
     /// Listen on an address that other machines reach, without encryption: put TLS in front.
     #[arg(long)]
     pub allow_plaintext: bool,
@@ -90,6 +98,7 @@ impl NodeArgs {
             data: self.data,
             store: self.store,
             listen: self.listen,
+            advertise: self.advertise,
             allow_plaintext: self.allow_plaintext.then_some(true),
             session_ttl: self.session_ttl,
             beat: self.beat,
@@ -125,6 +134,7 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
         ("data", "--data", Some("SICHEN_DATA")),
         ("store", "--store", Some("SICHEN_STORE")),
         ("listen", "--listen", Some("SICHEN_LISTEN")),
+        ("advertise", "--advertise", Some("SICHEN_ADVERTISE")),
         ("allow_plaintext", "--allow-plaintext", None),
         ("tls_cert", "--tls-cert", Some("SICHEN_TLS_CERT")),
         ("tls_key", "--tls-key", Some("SICHEN_TLS_KEY")),

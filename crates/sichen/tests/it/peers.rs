@@ -1,7 +1,7 @@
 //! Several real servers over one real PostgreSQL: equal peers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -111,4 +111,143 @@ fn three_nodes_share_the_duties_and_each_other_s_when_one_goes() {
     });
     peers.nodes[0].each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
+}
+
+/// When somebody other than `dead` owns every duty.
+fn taken_over(peers: &Peers, seen_by: usize, dead: &str) -> bool {
+    let shares = shares(peers, seen_by);
+    !shares.contains_key(dead) && !shares.contains_key("nobody")
+}
+
+/// The bounds of the design, and what a busy machine may add to them.
+const BUSY: Duration = Duration::from_secs(3);
+
+/// A process that is killed on a living host is noticed by its connection, long before its lease
+/// ends; its workers keep what they hold.
+#[test]
+fn a_killed_owner_is_taken_over_in_two_seconds_and_its_workers_lose_no_lease() {
+    let Some(mut peers) = Peers::new(2, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 4);
+    all_share(&peers, &[0, 1]);
+    in_mid_run(&peers, 0);
+    // Long enough for each to have seen the other's sign.
+    std::thread::sleep(Duration::from_millis(2_500));
+    let dead = owner(&peers, &[0, 1]);
+    let other = 1 - dead;
+    let url = peers.nodes[dead].server.url.clone();
+    let killed = Instant::now();
+    peers.nodes[dead].server.signal(Signal::SIGKILL);
+    peers.nodes[dead].server.ended();
+    until("its duties are taken", || taken_over(&peers, other, &url));
+    let took = killed.elapsed();
+    println!("taken over {took:?} after SIGKILL");
+    assert!(took < Duration::from_secs(2) + BUSY, "{took:?}");
+    peers.nodes[other].settles("slow:manual:k", "succeeded");
+    peers.nodes[other].each_shard_took_one_attempt("slow:manual:k");
+    drop(worker);
+}
+
+/// A node that stands still keeps its connection and loses its lease; what it does when it goes on is
+/// done under an old term.
+#[test]
+fn a_frozen_owner_is_taken_over_after_its_lease_and_writes_nothing_when_it_thaws() {
+    let Some(mut peers) = Peers::new(2, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 4);
+    all_share(&peers, &[0, 1]);
+    in_mid_run(&peers, 0);
+    let frozen = owner(&peers, &[0, 1]);
+    let other = 1 - frozen;
+    let url = peers.nodes[frozen].server.url.clone();
+    let stopped = Instant::now();
+    peers.nodes[frozen].server.signal(Signal::SIGSTOP);
+    until("its duties are taken", || taken_over(&peers, other, &url));
+    let took = stopped.elapsed();
+    println!("taken over {took:?} after SIGSTOP");
+    let bound = Duration::from_secs(7);
+    assert!(took < bound + BUSY, "{took:?}");
+    peers.nodes[other].settles("slow:manual:k", "succeeded");
+    peers.nodes[frozen].server.signal(Signal::SIGCONT);
+    all_share(&peers, &[0, 1]);
+    peers.nodes[other].each_shard_took_one_attempt("slow:manual:k");
+    drop(worker);
+}
+
+/// The database is started again: each node has its own share again, and no worker lost anything.
+#[test]
+fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
+    let Some(mut peers) = Peers::new(3, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 4);
+    all_share(&peers, &[0, 1, 2]);
+    let before = shares(&peers, 0);
+    in_mid_run(&peers, 0);
+    peers.database.stop_at_once();
+    std::thread::sleep(Duration::from_millis(500));
+    until("a node says that it is not ready", || {
+        peers.nodes[0].ready().0 == 503
+    });
+    peers.database.start_again();
+    let healed = Instant::now();
+    until("all are ready", || {
+        (0..3).all(|n| peers.nodes[n].ready().0 == 200)
+    });
+    println!("all ready {:?} after the heal", healed.elapsed());
+    assert!(healed.elapsed() < Duration::from_secs(10) + BUSY);
+    until("they share as before", || shares(&peers, 1) == before);
+    peers.nodes[2].settles("slow:manual:k", "succeeded");
+    peers.nodes[2].each_shard_took_one_attempt("slow:manual:k");
+    drop(worker);
+}
+
+/// A run that is asked for at a node without its pool starts as soon as at the owner.
+#[test]
+fn a_run_asked_for_at_any_node_starts_at_once() {
+    let Some(mut peers) = Peers::new(2, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 1);
+    all_share(&peers, &[0, 1]);
+    let other = 1 - owner(&peers, &[0, 1]);
+    let run = serde_json::json!({ "handler": "noop" });
+    peers.nodes[other].apply("quick", &run, &serde_json::json!({}), 1);
+    let mut waits = Vec::new();
+    for n in 0..20 {
+        let key = format!("quick:manual:k{n}");
+        peers.nodes[other]
+            .client
+            .ok(&format!("run quick --key k{n}"));
+        peers.nodes[other].settles(&key, "succeeded");
+        let run = peers.nodes[other].run(&key);
+        let at = |field: &str| {
+            run[field]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .unwrap()
+        };
+        waits.push(at("ended_at").duration_since(at("created_at")).as_millis());
+    }
+    waits.sort_unstable();
+    println!("from its request to its end, ms: {waits:?}");
+    assert!(
+        waits[10] < 500,
+        "a poll each second would take longer: {waits:?}"
+    );
+    peers.nodes[0].history_is_accepted();
+    drop(worker);
+}
+
+/// Where no worker can be sent, no second node starts.
+#[test]
+fn a_node_that_nobody_can_be_sent_to_joins_no_peers() {
+    let Some(peers) = Peers::new(1, &[]) else {
+        return;
+    };
+    let refused = peers.refused(&["--listen", "0.0.0.0:0", "--allow-plaintext"]);
+    assert!(refused.contains("SC7014"), "{refused}");
 }

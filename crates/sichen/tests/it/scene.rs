@@ -260,7 +260,7 @@ impl Scene {
 pub struct Peers {
     /// One server each.
     pub nodes: Vec<Scene>,
-    _database: Database,
+    pub database: Database,
 }
 
 impl Peers {
@@ -282,10 +282,17 @@ impl Peers {
             }
             nodes.push(Scene::on(dir, store.clone(), more));
         }
-        Some(Self {
-            nodes,
-            _database: database,
-        })
+        Some(Self { nodes, database })
+    }
+
+    /// What one more server with these options says when it must not start.
+    pub fn refused(&self, more: &[&str]) -> String {
+        let (data, store) = (self.nodes[0].path("more"), self.database.url());
+        let mut words = vec!["server", "--data", text(&data), "--store", &store];
+        words.extend(more);
+        let output = crate::program::command(&words).output().unwrap();
+        assert!(!output.status.success());
+        crate::program::err(&output)
     }
 
     /// A worker that knows of all of them.
