@@ -8,6 +8,7 @@
 //! simulator runs those, it does not restate them. Only [`model`] restates the protocol, in
 //! miniature, so that every interleaving of it can be tried.
 
+pub mod air;
 pub mod edge;
 pub mod model;
 pub mod options;

@@ -28,6 +28,8 @@ pub struct Options {
     pub server_freeze: Every,
     /// A server can't reach the store.
     pub server_cut: Every,
+    /// A server's sign of life goes out although it lives.
+    pub sign_lost: Every,
     /// A worker's process dies and is started again.
     pub worker_crash: Every,
     /// A worker's process stands still.
@@ -66,6 +68,7 @@ impl Options {
             server_crash: every(15, 60),
             server_freeze: every(15, 60),
             server_cut: every(15, 60),
+            sign_lost: None,
             worker_crash: every(10, 40),
             worker_freeze: every(10, 40),
             link_cut: every(10, 40),
@@ -77,6 +80,7 @@ impl Options {
             failing_attempts: 0,
             drift_ppm: 0,
         };
+        options.sign_lost = every(15, 60);
         options.jobs = 2 + rng.below(4);
         if rng.chance(600) {
             options.lost_answers = 5 + rng.draw() % 40;

@@ -25,6 +25,7 @@ use std::task::{Context, Poll, Waker};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_check::Acknowledged;
+use sichen_core::beacon::Hint;
 use sichen_core::document::{Calendars, Document, Request, new_run};
 use sichen_core::ids::{JobUid, Occasion, OpId, RunId, ShardKey};
 use sichen_core::lifecycle::{RunState, StopCause};
@@ -41,6 +42,7 @@ use sichen_store::memory::MemoryStore;
 use sichen_store::sqlite::SqliteStore;
 use uuid::Uuid;
 
+use crate::air::Air;
 use crate::edge::Conn;
 use crate::options::Options;
 use crate::rng::Rng;
@@ -117,6 +119,8 @@ pub(crate) enum Ev {
     ThawServer(usize, u64),
     ThawWorker(usize, u64),
     Uncut(usize),
+    SignBack(usize),
+    Hint(usize, Hint),
     Unblock(usize, usize),
     Fault(Fault),
     Client,
@@ -165,6 +169,7 @@ pub struct Sim {
     trace: Trace,
     events: u64,
     gate: Arc<Mutex<Gate>>,
+    air: Arc<Air>,
     clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
     ids: Arc<Ids>,
@@ -235,6 +240,7 @@ impl Sim {
             trace: Trace::new(keep),
             events: 0,
             gate: Arc::new(Mutex::new(gate)),
+            air: Arc::default(),
             clock,
             store,
             ids: Arc::default(),
@@ -306,7 +312,7 @@ impl Sim {
                 .activities
                 .get(id)
                 .map_or(Host::Nobody, |a| Host::Server(a.server)),
-            Ev::Duty { server, .. } => Host::Server(*server),
+            Ev::Duty { server, .. } | Ev::Hint(server, _) => Host::Server(*server),
             Ev::Up { conn, .. } | Ev::ServerClosed(conn) => {
                 wire(conn).map_or(Host::Nobody, |w| Host::Server(w.server))
             }
@@ -324,6 +330,7 @@ impl Sim {
             | Ev::ThawServer(..)
             | Ev::ThawWorker(..)
             | Ev::Uncut(_)
+            | Ev::SignBack(_)
             | Ev::Unblock(..)
             | Ev::Fault(_)
             | Ev::Client
@@ -381,6 +388,11 @@ impl Sim {
             Ev::Uncut(n) => {
                 self.gate().cut.remove(&n);
             }
+            Ev::SignBack(n) => {
+                self.air.comes_back(n);
+                self.sign_is_out(n);
+            }
+            Ev::Hint(n, hint) => self.hint(n, hint),
             Ev::Unblock(worker, server) => self.unblock(worker, server),
             Ev::Fault(fault) => self.fault(fault),
             Ev::Client => self.client(),
@@ -433,6 +445,7 @@ impl Sim {
                 self.send_down(conn, message);
             }
         }
+        self.spread_hints();
         match polled {
             Poll::Pending => {
                 self.activities.insert(id, activity);

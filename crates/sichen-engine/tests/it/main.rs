@@ -15,6 +15,7 @@ mod fixture;
 mod flow;
 mod follow;
 mod overlap;
+mod peers;
 mod players;
 mod retry;
 mod sharding;

@@ -9,6 +9,7 @@ pub(crate) enum Fault {
     ServerCrash,
     ServerFreeze,
     ServerCut,
+    SignLost,
     WorkerCrash,
     WorkerFreeze,
     LinkCut,
@@ -18,10 +19,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 9] = [
+    const ALL: [Fault; 10] = [
         Fault::ServerCrash,
         Fault::ServerFreeze,
         Fault::ServerCut,
+        Fault::SignLost,
         Fault::WorkerCrash,
         Fault::WorkerFreeze,
         Fault::LinkCut,
@@ -35,6 +37,7 @@ impl Fault {
             Fault::ServerCrash => "server crash",
             Fault::ServerFreeze => "server freeze",
             Fault::ServerCut => "server cut from the store",
+            Fault::SignLost => "sign of life lost",
             Fault::WorkerCrash => "worker crash",
             Fault::WorkerFreeze => "worker freeze",
             Fault::LinkCut => "link cut",
@@ -52,6 +55,7 @@ impl Sim {
             Fault::ServerCrash => o.server_crash,
             Fault::ServerFreeze => o.server_freeze,
             Fault::ServerCut => o.server_cut,
+            Fault::SignLost => o.sign_lost,
             Fault::WorkerCrash => o.worker_crash,
             Fault::WorkerFreeze => o.worker_freeze,
             Fault::LinkCut => o.link_cut,
@@ -99,6 +103,15 @@ impl Sim {
                 let wait = secs(self, 500_000, 12);
                 self.gate().cut.insert(server);
                 self.push_in(wait, Ev::Uncut(server));
+            }
+            Fault::SignLost => {
+                let wait = secs(self, 100_000, 5);
+                self.air.goes_out(server);
+                self.push_in(wait, Ev::SignBack(server));
+                // It may learn of it only when it is back.
+                if self.rng.chance(500) {
+                    self.sign_is_out(server);
+                }
             }
             Fault::WorkerCrash => {
                 let wait = secs(self, 200_000, 10);
@@ -174,6 +187,7 @@ impl Sim {
                 self.unblock(worker, server);
             }
             self.servers[server].doomed = None;
+            self.air.comes_back(server);
             let life = self.servers[server].life;
             self.thaw_server(server, life);
             self.start_server(server);

@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use sichen_core::beacon::Hint;
 use sichen_core::port::Error;
 use sichen_engine::driver::{Engine, Settings};
 use sichen_proto::v1::server_message::Message as Down;
 use sichen_proto::v1::worker_message::Message as Up;
 
 use super::{Ev, Sim, instant, micros};
+use crate::air::Sign;
 use crate::edge::{self, Conn, Port, Served, Stream};
 use crate::store::Link;
 
@@ -157,7 +159,17 @@ impl Sim {
         let port = Arc::new(Port::default());
         let link = Link::new(self.store.clone(), self.gate.clone(), n);
         let settings = Settings::new(format!("server-{n}"));
-        let engine = Engine::new(Arc::new(link), self.ids.clone(), port.clone(), settings);
+        let sign = Sign {
+            air: self.air.clone(),
+            server: n,
+        };
+        let engine = Engine::with_beacon(
+            Arc::new(link),
+            self.ids.clone(),
+            port.clone(),
+            settings,
+            Arc::new(sign),
+        );
         let server = &mut self.servers[n];
         server.up = true;
         server.life += 1;
@@ -200,6 +212,40 @@ impl Sim {
         if self.servers[n].up {
             self.schedule(n, duty, self.now);
         }
+    }
+
+    /// The way to the signs of life broke, and the node has seen it.
+    pub(super) fn sign_is_out(&mut self, n: usize) {
+        if let Some((engine, _)) = &self.servers[n].engine {
+            engine.coordinator.sign_is_out();
+            self.wake(n, Duty::Coordinate);
+        }
+    }
+
+    /// What nodes have told travels to the others: late, and some of it never.
+    pub(super) fn spread_hints(&mut self) {
+        for (from, hint) in self.air.take() {
+            for n in 0..self.servers.len() {
+                let wait = self.rng.between(1_000, 60_000);
+                if n != from && !self.rng.chance(200) {
+                    self.push_in(wait, Ev::Hint(n, hint.clone()));
+                }
+            }
+        }
+    }
+
+    pub(super) fn hint(&mut self, n: usize, hint: Hint) {
+        let duty = match hint {
+            Hint::Members => Duty::Coordinate,
+            Hint::Trigger | Hint::Backfill => Duty::Trigger,
+            Hint::Dispatch | Hint::Pool(_) => Duty::Dispatch,
+        };
+        if let Some((engine, _)) = &self.servers[n].engine
+            && duty == Duty::Coordinate
+        {
+            engine.coordinator.look_again();
+        }
+        self.wake(n, duty);
     }
 
     pub(super) fn duty_due(&mut self, n: usize, life: u64, duty: Duty, at: i64) {
@@ -270,10 +316,11 @@ impl Sim {
     }
 
     pub(super) fn crash_server(&mut self, n: usize) {
-        let server = &mut self.servers[n];
-        if !server.up {
+        if !self.servers[n].up {
             return;
         }
+        self.air.ended(n);
+        let server = &mut self.servers[n];
         server.up = false;
         server.frozen = false;
         server.life += 1;

@@ -115,23 +115,25 @@ impl PostgresBeacon {
     /// Keeps the connection; to be polled as long as the node lives.
     pub async fn run(&self) {
         let mut wait = AGAIN.0;
-        while self.address.pooler != Pooler::Transaction {
+        if self.address.pooler == Pooler::Transaction {
+            return std::future::pending().await;
+        }
+        loop {
             match self.session(&mut wait).await {
                 Ok(End::Pooled) => {
                     tracing::info!(
                         "through a pooler a peer's death is noticed by its lease alone; hints are not told"
                     );
-                    break;
+                    return std::future::pending().await;
                 }
                 Ok(End::Closed) => {
-                    tracing::info!("the connection for hints ended; it is made anew")
+                    tracing::info!("the connection for hints ended; it is made anew");
                 }
                 Err(error) => tracing::debug!(%error, "no connection for hints"),
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(AGAIN.1);
         }
-        std::future::pending().await
     }
 
     async fn session(&self, wait: &mut Duration) -> Result<End> {

@@ -153,7 +153,7 @@ fn a_killed_owner_is_taken_over_in_two_seconds_and_its_workers_lose_no_lease() {
 /// done under an old term.
 #[test]
 fn a_frozen_owner_is_taken_over_after_its_lease_and_writes_nothing_when_it_thaws() {
-    let Some(mut peers) = Peers::new(2, &[]) else {
+    let Some(peers) = Peers::new(2, &[]) else {
         return;
     };
     let worker = peers.worker("w1", 4);
@@ -207,7 +207,7 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
 /// A run that is asked for at a node without its pool starts as soon as at the owner.
 #[test]
 fn a_run_asked_for_at_any_node_starts_at_once() {
-    let Some(mut peers) = Peers::new(2, &[]) else {
+    let Some(peers) = Peers::new(2, &[]) else {
         return;
     };
     let worker = peers.worker("w1", 1);
