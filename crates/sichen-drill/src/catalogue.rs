@@ -103,6 +103,30 @@ const NO_POSTGRES: &[Expected] = &[
     },
 ];
 
+/// Lines of a server whose clock is set back.
+const SET_CLOCK: &[Expected] = &[
+    Expected {
+        part: "SC4021",
+        why: "its clock was set back",
+    },
+    Expected {
+        part: "the store's clock is believed again",
+        why: "it was set right",
+    },
+    Expected {
+        part: "session lost",
+        why: "time that had stood still went on at once",
+    },
+    Expected {
+        part: "the stream is closed",
+        why: "its worker registers anew",
+    },
+    Expected {
+        part: "report dropped",
+        why: "its token is not the current one any more",
+    },
+];
+
 /// Lines of workers in network namespaces.
 const IN_NAMESPACES: &[Expected] = &[
     Expected {
@@ -350,7 +374,7 @@ pub const ALL: &[Drill] = &[
         fault: Act::StepClock { seconds: -60 },
         heal: Some(Act::UnstepClock),
         bound_ms: NODE_LEASE_MS,
-        expects: NO_SERVER,
+        expects: SET_CLOCK,
         ..PLAIN
     },
     Drill {

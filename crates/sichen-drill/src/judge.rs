@@ -301,7 +301,13 @@ fn one_each(facts: &Facts, matching: &Matching) -> Finding {
         .extra
         .iter()
         .map(|m| format!("a task of its own with no instant: {m}"));
-    let bad: Vec<String> = missed.chain(extra).collect();
+    let few = (facts.attempts.len() < FEWEST_TASKS).then(|| {
+        format!(
+            "only {} tasks: too few to mean anything",
+            facts.attempts.len()
+        )
+    });
+    let bad: Vec<String> = missed.chain(extra).chain(few).collect();
     finding(
         "each planned instant of each shard has a task of its own that began in its window",
         &bad,
@@ -411,9 +417,6 @@ fn alive(facts: &Facts) -> Finding {
 fn hit(facts: &Facts) -> Finding {
     let mut bad = Vec::new();
     let tasks = facts.attempts.len();
-    if tasks < FEWEST_TASKS {
-        bad.push(format!("only {tasks} tasks: too few to mean anything"));
-    }
     if facts.faults.is_empty() {
         bad.push("no fault was done".to_owned());
     }

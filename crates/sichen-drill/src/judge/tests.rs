@@ -123,6 +123,10 @@ fn each_thing_that_must_hold_fails_the_drill_by_itself() {
     check("own hand", |f| f.deaths.push("server".into()));
     check("in flight", |f| f.faults[0].in_flight.clear());
     check("in flight", |f| f.faults.clear());
+    check("task of its own", |f| {
+        f.must.clear();
+        f.attempts.clear();
+    });
     check("10 s of each heal", |f| f.faults[0].healed_us = 21_000_000);
     check("drill's limit", |f| {
         f.attempts
