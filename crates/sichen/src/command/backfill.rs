@@ -5,7 +5,8 @@
 //!   goes by; it holds one page at a time, however long the range.
 //!
 //! # Not here
-//! Running it (the server's `backfill` duty); its runs (`sichen runs --backfill`).
+//! Running it (the server's `backfill` duty); its runs (`sichen runs --backfill`); counting again what
+//! they did ([`super::backfill_verify`]).
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use sichen_server::rest::wire::{
 };
 
 use super::audit::{Bound, bound};
+use super::backfill_verify::Verify;
 use super::runs::PageArgs;
 use crate::client::{Client, Connection};
 use crate::clock;
@@ -42,6 +44,7 @@ pub enum Command {
     Resume(One),
     /// Give a backfill up for good; its open runs go on.
     Cancel(One),
+    Verify(Verify),
 }
 
 /// Start a backfill over a range of a job's planned times.
@@ -157,6 +160,7 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Pause(args) => turn(args, "pause").await,
         Command::Resume(args) => turn(args, "resume").await,
         Command::Cancel(args) => turn(args, "cancel").await,
+        Command::Verify(args) => super::backfill_verify::run(args).await,
     }
 }
 

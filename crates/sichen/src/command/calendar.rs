@@ -55,6 +55,8 @@ struct View {
     month: String,
     time_zone: String,
     paused: bool,
+    /// Whether the ends of runs make all of its times, so that none but the next one is known.
+    follows_runs: bool,
     notes: Vec<String>,
     days: Vec<Day>,
     /// Where a clock change makes a difference: planned times that it moves or repeats, and times
@@ -113,7 +115,7 @@ fn view(preview: &Preview, first: Date) -> View {
             .map(|moment| moment.at.clone())
             .collect();
         let (count, more) = match preview.schedules() {
-            [schedule] => (schedule.count(after, through), false),
+            [schedule] if schedule.follow().is_none() => (schedule.count(after, through), false),
             _ => (walked as u64, walked == MAX_TIMES_A_DAY),
         };
         shown.push(Day {
@@ -140,6 +142,10 @@ fn view(preview: &Preview, first: Date) -> View {
         month: first.strftime("%Y-%m").to_string(),
         time_zone: preview.zone_name.clone(),
         paused: preview.paused,
+        follows_runs: {
+            let schedules = preview.schedules();
+            !schedules.is_empty() && schedules.iter().all(|one| one.follow().is_some())
+        },
         notes: {
             let last = first
                 .last_of_month()
@@ -165,6 +171,18 @@ fn text(view: &View, first: Date) -> String {
     );
     for note in &view.notes {
         text.push_str(&format!("  {note}\n"));
+    }
+    if view.follows_runs {
+        let known = view.days.iter().flat_map(|day| &day.times);
+        let known: Vec<&str> = known.map(String::as_str).collect();
+        text.push_str(match known.is_empty() {
+            true => "  no times ahead in this month: the end of each run makes the next one\n",
+            false => "  one time is known; the end of each run makes the next one\n",
+        });
+        known
+            .iter()
+            .for_each(|at| text.push_str(&format!("{at}\n")));
+        return text;
     }
     text.push('\n');
     for name in ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"] {

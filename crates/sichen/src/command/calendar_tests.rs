@@ -39,6 +39,24 @@ fn a_frequent_job_is_counted_and_not_walked() {
     );
 }
 
+/// It has no times of its own to fill a month with, and says so instead of drawing empty days.
+#[test]
+fn a_job_that_follows_its_runs_says_so() {
+    for schedule in [json!({ "after": "10m" }), json!({ "continuous": {} })] {
+        let page = page(json!([schedule]), "2026-11");
+        assert!(
+            page.contains("the end of each run makes the next one"),
+            "{page}"
+        );
+        assert!(!page.contains("Mon"), "{page}");
+    }
+    let both = page(
+        json!([{ "after": "10m" }, { "cron": "0 9 * * *" }]),
+        "2026-11",
+    );
+    assert!(both.contains("Mon") && both.contains("09:00"), "{both}");
+}
+
 #[test]
 fn a_month_is_four_digits_and_two() {
     for text in [

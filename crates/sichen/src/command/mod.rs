@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backfill;
+mod backfill_verify;
 pub mod calendar;
 pub mod calendars;
 pub mod cancel;

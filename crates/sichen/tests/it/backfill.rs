@@ -4,7 +4,8 @@ use crate::program::until;
 use crate::scene::{Scene, on_both_stores};
 
 on_both_stores!(
-    new => a_server_killed_in_mid_backfill_runs_every_time_once;
+    new => a_server_killed_in_mid_backfill_runs_every_time_once,
+        the_counts_of_a_backfill_are_checked_and_a_disagreement_is_named;
 );
 
 fn a_server_killed_in_mid_backfill_runs_every_time_once(mut scene: Scene) {
@@ -65,6 +66,60 @@ fn a_server_killed_in_mid_backfill_runs_every_time_once(mut scene: Scene) {
         Some(id),
         "the same request is the same backfill"
     );
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// The business of each run is counted again by another job, no faster than the rate; what does not
+/// agree is named, and asking again checks nothing twice.
+fn the_counts_of_a_backfill_are_checked_and_a_disagreement_is_named(scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 4);
+    scene.apply_spec(
+        "past",
+        &serde_json::json!({
+            "run": { "handler": "sleep" }, "parameters": { "ms": 5 },
+            "schedules": [{ "cron": "* * * * *" }], "overlap": "allow",
+        }),
+    );
+    let sichen = env!("CARGO_BIN_EXE_sichen");
+    let script = format!(
+        "found=10; case $SICHEN_PERIOD_END in *T00:02:00*) found=9;; esac; \
+         {sichen} report checkpoint c --done $found --expected 10"
+    );
+    scene.apply_spec(
+        "count",
+        &serde_json::json!({
+            "run": { "process": { "argv": ["/bin/sh", "-c", script] } },
+            "retry": { "maxAttempts": 1 }, "countsMustMatch": true,
+        }),
+    );
+    let range = "--from 2026-01-10T00:00:00Z --to 2026-01-10T00:05:00Z";
+    let asked = scene
+        .client
+        .json(&format!("backfill start past {range} --parallelism 4"));
+    let id = asked["id"].as_u64().unwrap();
+    until("it is finished", || {
+        scene.client.json(&format!("backfill get {id}"))["state"] == "finished"
+    });
+    let verify = format!("backfill verify {id} --with count --rate 600");
+    let before = std::time::Instant::now();
+    let found = scene.client.fails_json(&verify, 1);
+    // Five starts, a tenth of a second apart.
+    assert!(before.elapsed() >= std::time::Duration::from_millis(500));
+    let counts = |view: &serde_json::Value| {
+        ["runs", "agree", "disagree", "unchecked"].map(|of| view[of].as_u64().unwrap())
+    };
+    assert_eq!(counts(&found), [5, 4, 1, 0], "{found:#}");
+    let item = &found["items"][0];
+    assert_eq!(item["planned_at"], "2026-01-10T00:02:00+00:00", "{found:#}");
+    assert_eq!(
+        (item["found"].as_u64(), item["expected"].as_u64()),
+        (Some(9), Some(10))
+    );
+    let again = scene.client.fails_json(&verify, 1);
+    assert_eq!(again, found, "the same checks are found again");
+    let checks = scene.client.json("runs count");
+    assert_eq!(checks["items"].as_array().unwrap().len(), 5);
     scene.history_is_accepted();
     drop(worker);
 }
