@@ -11,6 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
 mod codegen;
+mod failover;
 mod licences;
 mod limits;
 mod schema;
@@ -43,6 +44,8 @@ enum Command {
     /// Measure the release build on a throwaway PostgreSQL (docs/benchmarks.md)
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
+    /// Measure how long the work of a server that stops, dies or stands still takes to be another's
+    Failover(failover::Options),
     /// Draw docs/states.md from the move table
     States {
         /// Change nothing; fail when the page is stale
@@ -87,6 +90,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Test(options) => test::run(&options),
         Command::Zoo(options) => zoo::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Failover(options) => failover::run(&options),
         Command::States { check } => states::run(check),
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),

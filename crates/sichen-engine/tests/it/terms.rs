@@ -164,7 +164,7 @@ fn a_worker_is_not_sent_away_by_its_own_server_s_past() {
     assert_eq!(back.grants(session).len(), 1);
 }
 
-/// Every method of the port that a duty calls, under the term of before a takeover.
+/// DUP-002: every method of the port that a duty calls, under the term of before a takeover.
 #[test]
 fn an_old_term_is_refused_in_every_method() {
     let cluster = Cluster::new();

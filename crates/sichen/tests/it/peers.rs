@@ -122,7 +122,7 @@ fn taken_over(peers: &Peers, seen_by: usize, dead: &str) -> bool {
 /// The bounds of the design, and what a busy machine may add to them.
 const BUSY: Duration = Duration::from_secs(3);
 
-/// A process that is killed on a living host is noticed by its connection, long before its lease
+/// DUP-001: a process that is killed on a living host is noticed by its connection, long before its lease
 /// ends; its workers keep what they hold.
 #[test]
 fn a_killed_owner_is_taken_over_in_two_seconds_and_its_workers_lose_no_lease() {
@@ -149,7 +149,7 @@ fn a_killed_owner_is_taken_over_in_two_seconds_and_its_workers_lose_no_lease() {
     drop(worker);
 }
 
-/// A node that stands still keeps its connection and loses its lease; what it does when it goes on is
+/// DUP-002: a node that stands still keeps its connection and loses its lease; what it does when it goes on is
 /// done under an old term.
 #[test]
 fn a_frozen_owner_is_taken_over_after_its_lease_and_writes_nothing_when_it_thaws() {
@@ -176,7 +176,7 @@ fn a_frozen_owner_is_taken_over_after_its_lease_and_writes_nothing_when_it_thaws
     drop(worker);
 }
 
-/// The database is started again: each node has its own share again, and no worker lost anything.
+/// DB-006: the database is started again: each node has its own share again, and no worker lost anything.
 #[test]
 fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     let Some(mut peers) = Peers::new(3, &[]) else {
