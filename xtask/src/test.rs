@@ -17,8 +17,9 @@ use sichen_testdb::Service;
 use crate::stage::{self, Outcome};
 use crate::{services, workspace};
 
-/// Features that no build has by default and tests need: the suites on PostgreSQL and MariaDB.
-const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql";
+/// Features that no build has by default and tests need: the suites on PostgreSQL and MariaDB, and
+/// the crash points.
+const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql,sichen/crash";
 
 /// A part of the tests that can be left out by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

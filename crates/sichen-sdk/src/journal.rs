@@ -203,7 +203,9 @@ impl Writer {
             .name("sichen-journal".into())
             .spawn(move || {
                 while let Ok(batch) = incoming.recv() {
+                    pass(sichen_crash::Place::BeforeJournal, &batch);
                     let result = journal.write(&batch);
+                    pass(sichen_crash::Place::AfterJournal, &batch);
                     let entries = batch.iter().filter_map(entry_of).collect();
                     if answers.blocking_send(Written { entries, result }).is_err() {
                         break;
@@ -242,6 +244,18 @@ impl Writer {
     /// Nothing waits and nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         !self.busy && self.waiting.is_empty()
+    }
+}
+
+fn pass(place: sichen_crash::Place, batch: &[JournalOp]) {
+    for op in batch.iter().filter(|_| sichen_crash::ON) {
+        let which = match op {
+            JournalOp::Start { .. } => "start",
+            JournalOp::Checkpoint { .. } => "checkpoint",
+            JournalOp::Finish(_) => "finish",
+            JournalOp::Forget { .. } => "forget",
+        };
+        sichen_crash::at(place, which);
     }
 }
 

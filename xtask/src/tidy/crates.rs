@@ -18,13 +18,18 @@ const DIRECTIONS: &[Allowed] = &[
         tests: &[],
     },
     Allowed {
+        krate: "sichen-crash",
+        product: &[],
+        tests: &[],
+    },
+    Allowed {
         krate: "sichen-core",
         product: &[],
         tests: &["sichen-audit"],
     },
     Allowed {
         krate: "sichen-store",
-        product: &["sichen-core"],
+        product: &["sichen-core", "sichen-crash"],
         tests: &["sichen-check", "sichen-testdb"],
     },
     Allowed {
@@ -39,17 +44,22 @@ const DIRECTIONS: &[Allowed] = &[
     },
     Allowed {
         krate: "sichen-server",
-        product: &["sichen-core", "sichen-engine", "sichen-proto"],
+        product: &[
+            "sichen-core",
+            "sichen-crash",
+            "sichen-engine",
+            "sichen-proto",
+        ],
         tests: &["sichen-store", "sichen-check", "sichen-sdk"],
     },
     Allowed {
         krate: "sichen-sdk",
-        product: &["sichen-proto"],
+        product: &["sichen-crash", "sichen-proto"],
         tests: &["sichen-testdb"],
     },
     Allowed {
         krate: "sichen-worker",
-        product: &["sichen-sdk", "sichen-proto"],
+        product: &["sichen-crash", "sichen-sdk", "sichen-proto"],
         tests: &[],
     },
     Allowed {
@@ -78,6 +88,7 @@ const DIRECTIONS: &[Allowed] = &[
         krate: "sichen",
         product: &[
             "sichen-drill",
+            "sichen-crash",
             "sichen-core",
             "sichen-store",
             "sichen-engine",

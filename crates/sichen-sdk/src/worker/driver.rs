@@ -225,6 +225,8 @@ impl Loop {
     }
 
     fn send(&mut self, message: v1::worker_message::Message) {
+        let which = word(&message);
+        sichen_crash::at(sichen_crash::Place::BeforeSend, which);
         let message = v1::WorkerMessage {
             message: Some(message),
         };
@@ -232,6 +234,7 @@ impl Loop {
             .outbox
             .as_ref()
             .is_some_and(|outbox| outbox.try_send(message).is_err());
+        sichen_crash::at(sichen_crash::Place::AfterSend, which);
         if full {
             // Dead or hopelessly slow. What it held is said again on the next one.
             self.outbox = None;
@@ -504,5 +507,20 @@ fn say(note: &Note) {
         Note::Rejected { lease, reason } => tracing::info!(%lease, ?reason, "grant given back"),
         Note::BadMessage(what) => tracing::warn!(what, "the server sent what makes no sense"),
         Note::Stuck(lease) => tracing::error!(%lease, "the attempt was killed and does not stop"),
+    }
+}
+
+/// What kind of message it is, in a crash point's name.
+fn word(message: &v1::worker_message::Message) -> &'static str {
+    use v1::worker_message::Message;
+    match message {
+        Message::Hello(_) => "hello",
+        Message::Beat(_) => "beat",
+        Message::Accept(_) => "accept",
+        Message::Reject(_) => "reject",
+        Message::Checkpoint(_) => "checkpoint",
+        Message::Finish(_) => "finish",
+        Message::Draining(_) => "draining",
+        Message::Output(_) => "output",
     }
 }

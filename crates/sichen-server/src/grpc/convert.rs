@@ -472,5 +472,24 @@ fn descriptor(work: &Work, total: u32) -> v1::Descriptor {
     }
 }
 
+/// What kind of message it is, in a crash point's name.
+pub(super) fn word(message: &v1::ServerMessage) -> &'static str {
+    use v1::server_message::Message;
+    match message.message {
+        Some(Message::Welcome(_)) => "welcome",
+        Some(Message::BeatAck(_)) => "beat_ack",
+        Some(Message::Grant(_)) => "grant",
+        Some(Message::FinishAck(_)) => "finish_ack",
+        Some(Message::CheckpointAck(_)) => "checkpoint_ack",
+        Some(Message::Cancel(_)) => "cancel",
+        Some(Message::SessionLost(_)) => "session_lost",
+        Some(Message::Superseded(_)) => "superseded",
+        Some(Message::Moved(_)) => "moved",
+        Some(Message::Refused(_)) => "refused",
+        Some(Message::ReadOutput(_)) => "read_output",
+        None => "",
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -387,7 +387,11 @@ impl Stream {
     }
 
     async fn send(&self, message: v1::ServerMessage) -> Result<(), Cut> {
-        self.out.send(Ok(message)).await.map_err(|_| Cut)
+        let which = convert::word(&message);
+        sichen_crash::at(sichen_crash::Place::BeforeSend, which);
+        self.out.send(Ok(message)).await.map_err(|_| Cut)?;
+        sichen_crash::at(sichen_crash::Place::AfterSend, which);
+        Ok(())
     }
 }
 

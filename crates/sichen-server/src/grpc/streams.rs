@@ -74,6 +74,11 @@ impl Streams {
 impl Courier for Streams {
     fn deliver(&self, session: SessionId, message: ToWorker) -> bool {
         let out = self.lock().get(&session).cloned();
-        out.is_some_and(|out| out.try_send(Ok(convert::to_worker(message))).is_ok())
+        let message = convert::to_worker(message);
+        let which = convert::word(&message);
+        sichen_crash::at(sichen_crash::Place::BeforeSend, which);
+        let sent = out.is_some_and(|out| out.try_send(Ok(message)).is_ok());
+        sichen_crash::at(sichen_crash::Place::AfterSend, which);
+        sent
     }
 }

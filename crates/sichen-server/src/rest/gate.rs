@@ -38,8 +38,12 @@ pub(super) async fn pass(State(api): State<Api>, request: Request, next: Next) -
         return Failed::new(StatusCode::UNAUTHORIZED, message).into_response();
     }
     let timeout = api.0.timeout;
+    let method = request.method().clone();
     match tokio::time::timeout(timeout, carried_out(api, request, next)).await {
-        Ok(response) => response,
+        Ok(response) => {
+            sichen_crash::at(sichen_crash::Place::BeforeAnswer, method.as_str());
+            response
+        }
         Err(_) => {
             let message = format!(
                 "SC5024: the request took more than {} seconds; it may still be carried out",

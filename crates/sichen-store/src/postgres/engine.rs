@@ -254,8 +254,13 @@ impl Shared {
                 return Err((e, again));
             }
         };
+        let case = sichen_crash::use_case(f);
+        sichen_crash::at(sichen_crash::Place::BeforeCommit, case);
         let reason = match self.in_time(tx.end("commit")).await {
-            Ok(Ok(())) => return Ok(answer),
+            Ok(Ok(())) => {
+                sichen_crash::at(sichen_crash::Place::AfterCommit, case);
+                return Ok(answer);
+            }
             Ok(Err(e)) if was_refused(&e) => return Err(fault(&e)),
             Ok(Err(e)) => words(&e),
             Err((e, _)) => e.to_string(),

@@ -145,10 +145,11 @@ impl Engine {
                 Place::Disk { writes, .. } => writes.as_ref(),
             };
             let (answer, wait) = oneshot::channel();
+            let case = sichen_crash::use_case(&f);
             let work: Work = Box::new(move |writer| {
                 let id = op.as_ref().map(|op| op.id);
                 let done = match writer {
-                    Ok(writer) => writer.run(op, f),
+                    Ok(writer) => writer.run(op, f).inspect(|_| writer.note(case)),
                     Err(failed) => Err(failed.error(None)),
                 };
                 match done {

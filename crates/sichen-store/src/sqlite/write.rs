@@ -55,6 +55,8 @@ pub(super) struct Writer {
     saved: (Counters, Timestamp, bool),
     /// A savepoint could not be closed, so it is not known what the transaction holds.
     broken: bool,
+    /// The use cases of the open transaction, where a crash may be asked for.
+    cases: Vec<&'static str>,
 }
 
 impl Writer {
@@ -75,6 +77,7 @@ impl Writer {
             counters,
             saved,
             broken: false,
+            cases: Vec::new(),
         };
         Ok((writer, keeper))
     }
@@ -136,13 +139,31 @@ impl Writer {
         Ok(answer)
     }
 
+    /// Remembers that this use case is in the open transaction.
+    pub fn note(&mut self, case: &'static str) {
+        if sichen_crash::ON {
+            self.cases.push(case);
+        }
+    }
+
+    fn pass(&self, place: sichen_crash::Place) {
+        for case in &self.cases {
+            sichen_crash::at(place, case);
+        }
+    }
+
     /// Whether the whole transaction is lost (a full disk, an I/O error): nothing more goes into it.
     pub fn is_undone(&self) -> bool {
         self.broken || self.conn.is_autocommit()
     }
 
     pub fn commit(&mut self) -> std::result::Result<(), Failed> {
+        self.pass(sichen_crash::Place::BeforeCommit);
         let done = self.try_commit();
+        if done.is_ok() {
+            self.pass(sichen_crash::Place::AfterCommit);
+        }
+        self.cases.clear();
         self.broken = false;
         if done.is_err() {
             if !self.conn.is_autocommit() {

@@ -120,11 +120,13 @@ impl Order {
             held,
             reply,
         } = self;
+        sichen_crash::at(sichen_crash::Place::BeforeSpawn, "program");
         let child = command.spawn();
         drop(held);
         let started = child.and_then(|supervisor| {
             let leader = number_of_leader(&mut reports);
             let leader = leader.map_err(|error| reaped(supervisor.id(), error))?;
+            sichen_crash::at(sichen_crash::Place::AfterSpawn, "program");
             Ok(Started {
                 supervisor,
                 leader,

@@ -13,6 +13,8 @@ mod audit;
 mod backfill;
 mod calendars;
 mod cli;
+#[cfg(feature = "crash")]
+mod crash;
 mod data_source;
 mod database;
 mod dead_letters;

@@ -69,6 +69,21 @@ pub fn spawn(words: &[&str]) -> Process {
 }
 
 impl Process {
+    /// What `command` starts; nothing is waited for.
+    #[cfg(feature = "crash")]
+    pub fn of(mut command: Command) -> Self {
+        Self {
+            child: command.stdout(Stdio::null()).spawn().unwrap(),
+            url: String::new(),
+        }
+    }
+
+    /// How it has ended, if it has.
+    #[cfg(feature = "crash")]
+    pub fn try_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Its pid.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
