@@ -40,7 +40,7 @@ pub fn in_step(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(RULE, &file.path, 0, say));
         }
     }
-    findings.into_iter().map(Finding::warning).collect()
+    findings
 }
 
 fn english(path: &str) -> String {
