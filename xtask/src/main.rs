@@ -11,6 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
 mod codegen;
+mod console;
 mod failover;
 mod licences;
 mod limits;
@@ -66,6 +67,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Generate, check, test and build the console
+    Console(console::Options),
     /// Generate the protocol code from the .proto files
     Codegen {
         /// Change nothing; fail when a file is out of date
@@ -94,6 +97,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::States { check } => states::run(check),
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),
+        Command::Console(options) => console::run(&options),
         Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),
     }

@@ -46,6 +46,21 @@ pub fn set_up(without: &[Service]) -> Result<()> {
     Ok(())
 }
 
+/// Installs Debian packages where that can be done unasked; else does nothing.
+///
+/// # Errors
+/// When the package tool can't be started.
+pub fn install(packages: &[&str]) -> Result<()> {
+    if nix::unistd::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists() {
+        // What it can't install, whoever needs it misses.
+        let _ = stage::run("set-up", apt_get(&["update", "-qq"]))?;
+        let install = ["install", "-y", "-qq", "--no-install-recommends"];
+        let words: Vec<&str> = install.iter().chain(packages).copied().collect();
+        let _ = stage::run("set-up", apt_get(&words))?;
+    }
+    Ok(())
+}
+
 fn apt_get(words: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     command

@@ -94,6 +94,8 @@ pub fn closes(line: &str) -> bool {
     }
     [
         "Summary [",
+        "console: ",
+        "first page: ",
         "test result:",
         "error: test run failed",
         "error: could not compile",

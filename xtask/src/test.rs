@@ -36,6 +36,8 @@ pub enum Part {
     Mariadb,
     /// PostgreSQL through a pooler
     Pgbouncer,
+    /// The console, in a real browser against a real server and workers
+    Console,
 }
 
 impl Part {
@@ -49,13 +51,14 @@ impl Part {
             }
             Part::Mariadb => "the fence kit for MySQL and MariaDB",
             Part::Pgbouncer => "the store through pgbouncer in transaction mode",
+            Part::Console => "the console: its checks, its build, and what it does in a browser",
         }
     }
 
     /// The service that only this part needs.
     fn service(self) -> Option<Service> {
         match self {
-            Part::Process | Part::Sim | Part::Doc => None,
+            Part::Process | Part::Sim | Part::Doc | Part::Console => None,
             Part::Postgres => Some(Service::Postgres),
             Part::Mariadb => Some(Service::Mariadb),
             Part::Pgbouncer => Some(Service::Pgbouncer),
@@ -104,6 +107,9 @@ pub fn run(options: &Options) -> Result<()> {
         done.push(stage::run("tests", tests(options, nextest, &binary))?);
         if !options.without.contains(&Part::Doc) && options.filters.is_empty() {
             done.push(stage::run("doc", doc_tests(&binary))?);
+        }
+        if !options.without.contains(&Part::Console) && options.filters.is_empty() {
+            done.push(stage::run("console", console_tests(&binary)?)?);
         }
     }
     close(&done, options, nextest)
@@ -166,6 +172,13 @@ fn doc_tests(binary: &Path) -> Command {
     let mut command = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
     command.env("SICHEN_BIN", binary);
     command
+}
+
+fn console_tests(binary: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("where xtask is")?);
+    command.args(["console", "--check", "--e2e", "--program"]);
+    command.arg(binary).current_dir(workspace::root());
+    Ok(command)
 }
 
 fn close(done: &[Outcome], options: &Options, nextest: bool) -> Result<()> {

@@ -15,6 +15,7 @@
 //! # Not here
 //! Transaction handles: none leaves a store.
 
+mod overview;
 mod values;
 
 use std::future::Future;
@@ -33,6 +34,7 @@ use crate::name::{JobName, Name};
 use crate::timekeeping::Told;
 use jiff::{SignedDuration, Timestamp};
 
+pub use overview::*;
 pub use values::*;
 
 /// The most items one batch may have.
@@ -375,6 +377,10 @@ pub trait Store: Send + Sync + 'static {
     fn list_shards(&self, run: RunId, page: Page<i32>) -> Answer<'_, Vec<Shard>>;
     /// Events, oldest first.
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>>;
+    /// The highest number of the log; 0 if it is empty.
+    fn get_last_event(&self) -> Answer<'_, u64>;
+    /// How things stand at `now`, in numbers of one moment.
+    fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview>;
     /// Removes closed runs that ended before `before`, with their shards and events; at most
     /// `limit`. Leaves a decision `removed` for each planned one, so that its instant stays decided.
     fn remove_history(

@@ -17,13 +17,16 @@ mod dead_letters;
 pub mod export;
 mod gate;
 mod history;
+mod job_list;
 mod jobs;
 mod output;
+mod overview;
 mod request;
 mod runs;
 mod schemas;
 mod start;
 mod status;
+mod watch;
 pub mod wire;
 
 use std::sync::Arc;
@@ -51,6 +54,7 @@ pub use status::About;
 
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
 pub use start::MAX_STARTS;
+pub use watch::MAX_WATCHERS;
 
 /// Who asks: there is one token, so there is one user.
 const ACTOR: &str = "user api";
@@ -70,6 +74,7 @@ struct Shared {
     room: Arc<Semaphore>,
     exporting: Arc<Semaphore>,
     probing: Arc<Semaphore>,
+    watching: Arc<Semaphore>,
     timeout: Duration,
 }
 
@@ -92,6 +97,7 @@ impl Api {
             room: Arc::new(Semaphore::new(MAX_REQUESTS)),
             exporting: Arc::new(Semaphore::new(1)),
             probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
+            watching: Arc::new(Semaphore::new(watch::MAX_WATCHERS)),
             timeout,
         }))
     }
@@ -123,6 +129,8 @@ impl Api {
         version = "v1",
         description = "Jobs, runs, shards, workers. Every route asks for the bearer token."
     ),
+    // What parameters alone name is not found by itself.
+    components(schemas(jobs::What)),
     security(("bearer" = [])),
     modifiers(&Bearer)
 )]
@@ -143,7 +151,7 @@ fn described() -> OpenApiRouter<Api> {
     let api = OpenApiRouter::new()
         .routes(routes!(jobs::apply))
         .routes(routes!(jobs::validate))
-        .routes(routes!(jobs::list))
+        .routes(routes!(job_list::list))
         .routes(routes!(jobs::one, jobs::delete))
         .routes(routes!(jobs::revision))
         .routes(routes!(jobs::pause))
@@ -174,7 +182,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::discard))
         .routes(routes!(history::events))
+        .routes(routes!(watch::watch))
         .routes(routes!(history::export))
+        .routes(routes!(overview::overview))
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::members))
         .routes(routes!(clock::show))
@@ -182,7 +192,27 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(schemas::job))
         .routes(routes!(schemas::calendar))
         .routes(routes!(status::server));
-    OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api)
+    let mut described = OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api);
+    name_operations(described.get_openapi_mut());
+    described
+}
+
+/// Gives each operation a name of its own (`runs_list`), which generated clients go by.
+fn name_operations(openapi: &mut utoipa::openapi::OpenApi) {
+    for item in openapi.paths.paths.values_mut() {
+        let methods = [
+            &mut item.get,
+            &mut item.put,
+            &mut item.post,
+            &mut item.delete,
+        ];
+        for operation in methods.into_iter().flatten() {
+            let tag = operation.tags.iter().flatten().next();
+            if let (Some(tag), Some(id)) = (tag, &operation.operation_id) {
+                operation.operation_id = Some(format!("{}_{id}", tag.replace('-', "_")));
+            }
+        }
+    }
 }
 
 /// The API's description, as OpenAPI 3.1.

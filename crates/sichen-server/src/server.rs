@@ -32,8 +32,8 @@ use tonic::service::Routes;
 
 use crate::auth::Tokens;
 use crate::grpc::{self, Streams};
-use crate::rest;
 use crate::tls::Tls;
+use crate::{console, rest};
 
 /// Connections that are open at once; more wait to be accepted.
 pub const MAX_CONNECTIONS: usize = 10_000;
@@ -112,6 +112,7 @@ impl Server {
             .into_axum_router()
             .reset_fallback()
             .merge(rest)
+            .merge(console::router())
     }
 
     /// Serves `listener` until `shutdown`, then stops gracefully.

@@ -30,9 +30,9 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
     CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
-    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
-    Store,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
+    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
+    SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -228,6 +228,8 @@ impl Store for Link {
         get_shards(keys: Vec<ShardKey>) -> Vec<ShardFacts>;
         list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
         list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
+        get_last_event() -> u64;
+        get_overview(now: Timestamp, span: Span) -> Overview;
         get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
         list_calendars(page: Page<JobName>) -> Vec<Calendar>;
         list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;

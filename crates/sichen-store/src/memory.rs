@@ -19,6 +19,7 @@ mod duties;
 mod history;
 mod jobs;
 mod leases;
+mod overview;
 mod runs;
 mod sessions;
 mod shards;
@@ -43,9 +44,9 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
     CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
-    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
-    Store,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
+    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
+    SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::{Kept, Told};
 
@@ -491,6 +492,12 @@ impl Store for MemoryStore {
     }
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
         self.read(move |s, _| history::list_events(s, filter, &page))
+    }
+    fn get_last_event(&self) -> Answer<'_, u64> {
+        self.read(|s, _| s.events.last().map_or(0, |e| e.seq))
+    }
+    fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview> {
+        self.read(move |s, _| overview::get(s, now, span))
     }
     fn remove_history(
         &self,

@@ -37,6 +37,7 @@ mod kept;
 mod leases;
 mod link;
 mod migrate;
+mod overview;
 mod param;
 mod password;
 mod row;
@@ -69,9 +70,9 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
     CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
-    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
-    Store,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
+    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
+    SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
@@ -796,6 +797,12 @@ impl Store for PostgresStore {
             read, filter, &page
         )
         .await)
+    }
+    fn get_last_event(&self) -> Answer<'_, u64> {
+        read!(self, [], |read| overview::last_event(read).await)
+    }
+    fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview> {
+        read!(self, [], |read| overview::get(read, now, span).await)
     }
     fn remove_history(
         &self,

@@ -155,6 +155,9 @@ impl<C: Cells> Row<C> {
             name: self.name(i + 1)?,
         })
     }
+    pub fn run_state(self, i: usize) -> Result<RunState> {
+        self.parsed(i, "run state", RunState::parse)
+    }
     pub fn shard_state(self, i: usize) -> Result<ShardState> {
         self.parsed(i, "shard state", ShardState::parse)
     }
@@ -267,7 +270,7 @@ impl<C: Cells> Row<C> {
             waits,
             ready_at: self.opt_at(late + 3)?,
             dead_by: self.opt_at(late + 4)?,
-            state: self.parsed(15, "run state", RunState::parse)?,
+            state: self.run_state(15)?,
             round: self.u32(16)?,
             ver: self.u32(17)?,
             counters: Counters {
@@ -337,7 +340,7 @@ impl<C: Cells> Row<C> {
             Ok(LastRun {
                 id: RunId(self.u64(first)?),
                 rerun,
-                state: self.parsed(first + 1, "run state", RunState::parse)?,
+                state: self.run_state(first + 1)?,
                 round: self.u32(first + 2)?,
             })
         };

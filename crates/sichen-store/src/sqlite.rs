@@ -39,6 +39,7 @@ mod jobs;
 mod leases;
 mod look;
 mod migrate;
+mod overview;
 mod row;
 mod runs;
 mod sessions;
@@ -68,9 +69,9 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
     CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Page, ReadyHead, Reap, ReapVerdict,
-    Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts,
-    Store,
+    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
+    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
+    SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
@@ -522,6 +523,12 @@ impl Store for SqliteStore {
     }
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
         self.read(move |r| history::list_events(r, filter, &page))
+    }
+    fn get_last_event(&self) -> Answer<'_, u64> {
+        self.read(overview::last_event)
+    }
+    fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview> {
+        self.read(move |r| overview::get(r, now, span))
     }
     fn remove_history(
         &self,

@@ -38,6 +38,11 @@ const DIRECTIONS: &[Allowed] = &[
         tests: &["sichen-store", "sichen-check", "sichen-audit"],
     },
     Allowed {
+        krate: "sichen-console",
+        product: &[],
+        tests: &[],
+    },
+    Allowed {
         krate: "sichen-proto",
         product: &[],
         tests: &[],
@@ -45,6 +50,7 @@ const DIRECTIONS: &[Allowed] = &[
     Allowed {
         krate: "sichen-server",
         product: &[
+            "sichen-console",
             "sichen-core",
             "sichen-crash",
             "sichen-engine",
@@ -168,6 +174,11 @@ const RESERVED: &[Reserved] = &[
         names: &["axum", "tower-http", "utoipa"],
         to: &["sichen-server"],
         instead: "REST is an edge of the server",
+    },
+    Reserved {
+        names: &["rust-embed"],
+        to: &["sichen-console"],
+        instead: "the console's pages are all that is embedded",
     },
     Reserved {
         names: &["anyhow"],

@@ -55,7 +55,7 @@ impl Streams {
     }
 
     /// Resolves when the node closes its streams.
-    pub(super) async fn closing(&self) {
+    pub(crate) async fn closing(&self) {
         self.closing.cancelled().await;
     }
 

@@ -53,7 +53,7 @@ pub(super) struct Wanted {
 #[utoipa::path(
     get,
     path = "/dead-letters",
-    tag = "runs",
+    tag = "dead-letters",
     params(Wanted),
     responses(
         (status = 200, body = wire::DeadLetterPage),

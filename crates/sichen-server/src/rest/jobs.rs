@@ -14,7 +14,7 @@ use sichen_engine::control::{self, Turn};
 use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{Answer, Failed};
-use super::request::{self, Paging, Params, Segments};
+use super::request::{self, Params, Segments};
 use super::{ACTOR, Api, calendars, convert, wire};
 use crate::document;
 
@@ -144,34 +144,6 @@ pub(super) async fn validate(body: Bytes) -> Answer<wire::Validated> {
         documents: jobs.collect(),
         calendars: calendars.collect(),
     }))
-}
-
-/// Jobs by namespace and name.
-#[utoipa::path(
-    get,
-    path = "/jobs",
-    tag = "jobs",
-    params(Paging),
-    responses(
-        (status = 200, body = wire::JobPage),
-        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    Params(paging): Params<Paging>,
-) -> Answer<wire::JobPage> {
-    let page = paging.page(|text| {
-        let (namespace, name) = text.split_once('/')?;
-        JobName::new(namespace, name).ok()
-    })?;
-    let limit = page.limit;
-    let jobs = api.0.control.jobs(page).await?;
-    let cursor =
-        |job: &sichen_core::model::Job| format!("{}/{}", job.name.namespace, job.name.name);
-    let next = request::next(&jobs, limit, cursor);
-    let items = jobs.iter().map(|job| convert::job(job, false)).collect();
-    Ok(Json(wire::JobPage { items, next }))
 }
 
 /// One job, with its document.

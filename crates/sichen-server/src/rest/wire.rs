@@ -18,6 +18,7 @@ mod cluster;
 mod dead_letters;
 mod history;
 mod jobs;
+mod overview;
 mod runs;
 mod shards;
 
@@ -42,6 +43,7 @@ pub use jobs::{
     Applied, AppliedDocument, Change, Decision, DecisionPage, DeletedJob, Job, JobPage,
     JobRevision, NextInstants, ValidDocument, Validated,
 };
+pub use overview::{JobCounts, LoadPart, Overview, RunCounts, SkippedInstants};
 pub use runs::{
     Nominal, Period, Preview, RetryRun, Run, RunPage, ShardCounts, StartRun, StartRuns,
     StartedOrProblem, StartedRun, StartedRuns, Stop,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod console;
 mod dead_letters;
 mod export;
 mod jobs;
@@ -10,3 +11,4 @@ mod openapi;
 mod runs;
 mod stop;
 mod timeouts;
+mod watch;

@@ -8,6 +8,41 @@ fn the_description_changes_only_as_meant() {
     insta::assert_snapshot!(openapi.to_pretty_json().unwrap());
 }
 
+/// Every `$ref` in `value`.
+fn references(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_str() {
+                    Some(text) if name == "$ref" => found.push(text.to_owned()),
+                    _ => references(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|v| references(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn clients_can_be_generated_names_are_unique_and_references_lead_somewhere() {
+    let openapi = serde_json::to_value(sichen_server::rest::openapi()).unwrap();
+    let mut found = Vec::new();
+    references(&openapi, &mut found);
+    assert!(found.len() > 20);
+    for reference in found {
+        let place = reference.strip_prefix('#').unwrap();
+        assert!(openapi.pointer(place).is_some(), "{reference}");
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for item in openapi["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            let name = operation["operationId"].as_str().unwrap().to_owned();
+            assert!(names.insert(name.clone()), "{name} is there twice");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_description_is_served_as_it_is() {
     let node = Node::start().await;

@@ -20,7 +20,7 @@ use sichen_core::model::{
 use sichen_core::name::JobName;
 use sichen_core::port::{
     Advance, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
-    Register, RunFilter, SaveCheckpoint, Store,
+    Register, RunFilter, SaveCheckpoint, Span, Store,
 };
 use sichen_core::schedule::follow::{Follow, Wait};
 use sichen_core::schedule::zones::{Taken, Zones};
@@ -681,6 +681,13 @@ impl Pair {
                 drop(both!(self, list_revisions(job.uid, page)));
                 let instants: Vec<Timestamp> = (0..12).map(at).collect();
                 drop(both!(self, list_instants(job.uid, instants)));
+                drop(both!(self, get_last_event()));
+                let span = Span {
+                    past: SignedDuration::from_mins(1),
+                    ahead: SignedDuration::from_secs(20),
+                    part: SignedDuration::from_secs(5),
+                };
+                drop(both!(self, get_overview(at(30), span)));
             }
             _ => {
                 let advance = self.backfill_step(&backfill, dump);

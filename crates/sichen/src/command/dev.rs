@@ -66,8 +66,11 @@ pub async fn run(args: Dev) -> Result<ExitCode, Failure> {
     if !exports.is_empty() {
         exports = format!("export{exports}\n      ");
     }
+    // The part after `#` stays in the browser. A node that has only the token's digest can't show it.
+    let login = auth::read(&token).map(|token| format!("/#token={token}"));
+    let login = login.unwrap_or_default();
     output::print(&format!(
-        "ready {url}\n  API      {url}/api/v1 (description: {url}/api/v1/openapi.json)\n  \
+        "ready {url}\n  console  {url}{login}\n  API      {url}/api/v1 (description: {url}/api/v1/openapi.json)\n  \
          token    {}\n  data     {}\n  worker   handlers {}\n\n\
          Next, in another terminal:\n      {exports}sichen apply -f examples/hello.yaml\n      \
          sichen run hello --wait\n",

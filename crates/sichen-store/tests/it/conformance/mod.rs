@@ -17,6 +17,7 @@ mod history;
 mod jobs;
 mod leases;
 mod operations;
+mod overview;
 mod reaping;
 mod reports;
 mod runs;
@@ -207,6 +208,12 @@ macro_rules! conforms {
                     a_reopened_run_has_no_stop_and_no_deadline,
                     a_reopened_plan_step_plans_again,
                     there_is_nothing_for_the_sweep_to_settle,
+                ;
+                overview:
+                    an_empty_store_has_nothing_to_count,
+                    runs_count_by_state_and_those_that_ended_long_ago_do_not,
+                    jobs_count_by_when_they_come_due,
+                    what_was_not_run_is_summed_by_job_and_reason,
                 ;
                 discards:
                     a_discarded_dead_letter_stays_failed_and_says_why,

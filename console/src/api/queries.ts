@@ -1,0 +1,288 @@
+// What the pages ask for, each under its key in the one cache; and which keys an event touches.
+//
+// Invariants: a key begins with the noun it holds, then the object, so that an event can name all
+// that has become stale. Nothing but this file and `actions.ts` calls the client.
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { SHARD_PAGE } from "../pages/shard_place";
+import { answer, client, type Event, type StartBackfill } from "./client";
+
+/** Rows of a page of a listing. */
+const PAGE = 100;
+
+export interface JobName {
+  namespace: string;
+  name: string;
+}
+
+export const shownJob = ({ namespace, name }: JobName) =>
+  namespace === "default" ? name : `${namespace}/${name}`;
+
+const path = (job: JobName) => ({ path: { namespace: job.namespace, name: job.name } });
+
+export const query = {
+  server: () =>
+    queryOptions({
+      queryKey: ["server"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/server", { signal })),
+      refetchInterval: 10_000,
+    }),
+  members: () =>
+    queryOptions({
+      queryKey: ["members"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/members", { signal })),
+      refetchInterval: 15_000,
+    }),
+  clock: () =>
+    queryOptions({
+      queryKey: ["clock"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/clock", { signal })),
+      refetchInterval: 30_000,
+    }),
+  workers: () =>
+    queryOptions({
+      queryKey: ["workers"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/workers", { signal })),
+      refetchInterval: 5_000,
+    }),
+  overview: () =>
+    queryOptions({
+      queryKey: ["overview"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/overview", { signal })),
+      // Time alone makes jobs due and late.
+      refetchInterval: 10_000,
+    }),
+  jobs: (filter: { search?: string; state?: string }) =>
+    infiniteQueryOptions({
+      queryKey: ["jobs", filter],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/jobs", {
+            signal,
+            params: { query: { ...filter, after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  job: (job: JobName) =>
+    queryOptions({
+      queryKey: ["job", job.namespace, job.name],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/jobs/{namespace}/{name}", { signal, params: path(job) })),
+    }),
+  revision: (job: JobName, revision: number) =>
+    queryOptions({
+      queryKey: ["revision", job.namespace, job.name, revision],
+      staleTime: Number.POSITIVE_INFINITY,
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/revisions/{revision}", {
+            signal,
+            params: { path: { ...path(job).path, revision } },
+          }),
+        ),
+    }),
+  next: (job: JobName, count: number) =>
+    queryOptions({
+      queryKey: ["job", job.namespace, job.name, "next", count],
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/next", {
+            signal,
+            params: { ...path(job), query: { count } },
+          }),
+        ),
+    }),
+  decisions: (job: JobName, from: string) =>
+    infiniteQueryOptions({
+      queryKey: ["job", job.namespace, job.name, "decisions", from],
+      initialPageParam: from,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/decisions", {
+            signal,
+            params: { ...path(job), query: { from: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  preview: (job: JobName, catchUp: boolean) =>
+    queryOptions({
+      queryKey: ["job", job.namespace, job.name, "preview", catchUp],
+      staleTime: 0,
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/preview", {
+            signal,
+            params: { ...path(job), query: { catch_up: catchUp } },
+          }),
+        ),
+    }),
+  backfills: (job: JobName) =>
+    infiniteQueryOptions({
+      queryKey: ["backfills", job.namespace, job.name],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/backfills", {
+            signal,
+            params: { ...path(job), query: { after: pageParam, limit: 20 } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  backfill: (id: number) =>
+    queryOptions({
+      queryKey: ["backfill", String(id)],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/backfills/{id}", { signal, params: { path: { id } } })),
+    }),
+  backfillPreview: (job: JobName, wanted: StartBackfill | null) =>
+    queryOptions({
+      queryKey: ["job", job.namespace, job.name, "backfill-preview", wanted],
+      enabled: wanted !== null,
+      retry: false,
+      queryFn: ({ signal }) =>
+        answer(
+          client.POST("/api/v1/jobs/{namespace}/{name}/backfills/preview", {
+            signal,
+            params: { ...path(job), query: { limit: 100 } },
+            body: wanted ?? { from: "", to: "" },
+          }),
+        ),
+    }),
+  runs: (filter: { job?: string; state?: string; backfill?: number }) =>
+    infiniteQueryOptions({
+      queryKey: ["runs", filter],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/runs", {
+            signal,
+            params: { query: { ...filter, after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  run: (id: string) =>
+    queryOptions({
+      queryKey: ["run", id],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/runs/{id}", { signal, params: { path: { id } } })),
+    }),
+  explain: (id: string) =>
+    queryOptions({
+      queryKey: ["run", id, "explain"],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/runs/{id}/explain", { signal, params: { path: { id } } })),
+    }),
+  runEvents: (id: string, shard?: number) =>
+    infiniteQueryOptions({
+      queryKey: ["run", id, "events", shard ?? null],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/runs/{id}/events", {
+            signal,
+            params: { path: { id }, query: { shard, after: pageParam, limit: 500 } },
+          }),
+        ),
+      // The last page has a `next` as well, for those who come again.
+      getNextPageParam: (last) => (last.items.length < 500 ? undefined : (last.next ?? undefined)),
+    }),
+  shards: (id: string, page: number) =>
+    queryOptions({
+      queryKey: ["shards", id, page],
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/runs/{id}/shards", {
+            signal,
+            params: {
+              path: { id },
+              query: { after: String(page * SHARD_PAGE - 1), limit: SHARD_PAGE },
+            },
+          }),
+        ),
+    }),
+  shard: (id: string, no: number) =>
+    queryOptions({
+      queryKey: ["shards", id, "one", no],
+      queryFn: async ({ signal }) => {
+        const page = await answer(
+          client.GET("/api/v1/runs/{id}/shards", {
+            signal,
+            params: { path: { id }, query: { after: String(no - 1), limit: 1 } },
+          }),
+        );
+        return page.items.find((shard) => shard.no === no) ?? null;
+      },
+    }),
+  attempts: (id: string, no: number) =>
+    queryOptions({
+      queryKey: ["attempts", id, no],
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/runs/{id}/shards/{no}/attempts", {
+            signal,
+            params: { path: { id, no } },
+          }),
+        ),
+    }),
+  deadLetters: (filter: { job?: string; code?: string }) =>
+    infiniteQueryOptions({
+      queryKey: ["dead-letters", filter],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/dead-letters", {
+            signal,
+            params: { query: { ...filter, after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  calendars: () =>
+    infiniteQueryOptions({
+      queryKey: ["calendars"],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/calendars", {
+            signal,
+            params: { query: { after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  calendar: (name: JobName) =>
+    queryOptions({
+      queryKey: ["calendar", name.namespace, name.name],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/calendars/{namespace}/{name}", { signal, params: path(name) })),
+    }),
+};
+
+/** The beginnings of the keys that an event makes stale. */
+export function touched(event: Pick<Event, "entity" | "id">): (string | number)[][] {
+  switch (event.entity) {
+    case "run":
+      return [["run", event.id], ["runs"], ["overview"], ["dead-letters"], ["job"], ["jobs"]];
+    case "shard": {
+      const [run = "", no = ""] = event.id.split("/");
+      return [["run", run], ["shards", run], ["attempts", run, Number(no)], ["workers"]];
+    }
+    case "job":
+      return [["job"], ["jobs"], ["overview"]];
+    case "session":
+      return [["workers"], ["overview"]];
+    case "node":
+    case "duty":
+      return [["members"], ["server"]];
+    case "calendar":
+      return [["calendar"], ["calendars"], ["job"]];
+    case "backfill":
+      return [["backfill", event.id], ["backfills"]];
+    default:
+      return [];
+  }
+}

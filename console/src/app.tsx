@@ -1,0 +1,51 @@
+// The addresses of the views. Their first segments are known to the server too
+// (`crates/sichen-server/src/console.rs`), which answers each with this page.
+import { lazy, Suspense, useSyncExternalStore } from "react";
+import { Route, Routes } from "react-router";
+import { Live } from "./live/watch";
+import { Missing } from "./pages/missing";
+import { Overview } from "./pages/overview";
+import { Login } from "./session/login";
+import { session } from "./session/token";
+import { Loading } from "./ui/loaded";
+import { Shell } from "./ui/shell";
+
+const Jobs = lazy(() => import("./pages/jobs"));
+const JobPage = lazy(() => import("./pages/job"));
+const Edit = lazy(() => import("./pages/edit"));
+const Runs = lazy(() => import("./pages/runs"));
+const RunPage = lazy(() => import("./pages/run"));
+const Workers = lazy(() => import("./pages/workers"));
+const DeadLetters = lazy(() => import("./pages/dead_letters"));
+const Calendars = lazy(() => import("./pages/calendars"));
+const Cluster = lazy(() => import("./pages/cluster"));
+const BackfillPage = lazy(() => import("./pages/backfill"));
+
+export function App() {
+  const token = useSyncExternalStore(session.listen, session.token);
+  if (token === null) return <Login />;
+  return (
+    <Live>
+      <Shell>
+        <Suspense fallback={<Loading />}>
+          <Routes>
+            <Route path="/" element={<Overview />} />
+            <Route path="/jobs" element={<Jobs />} />
+            <Route path="/jobs/new" element={<Edit />} />
+            <Route path="/jobs/:namespace/:name" element={<JobPage />} />
+            <Route path="/jobs/:namespace/:name/edit" element={<Edit />} />
+            <Route path="/runs" element={<Runs />} />
+            <Route path="/runs/:id" element={<RunPage />} />
+            <Route path="/backfills/:id" element={<BackfillPage />} />
+            <Route path="/workers" element={<Workers />} />
+            <Route path="/dead-letters" element={<DeadLetters />} />
+            <Route path="/calendars" element={<Calendars />} />
+            <Route path="/calendars/:namespace/:name" element={<Calendars />} />
+            <Route path="/cluster" element={<Cluster />} />
+            <Route path="*" element={<Missing />} />
+          </Routes>
+        </Suspense>
+      </Shell>
+    </Live>
+  );
+}

@@ -1,0 +1,138 @@
+// Writing documents: checked as they stand, compared with what is in force, then saved.
+import { Alert, Button, Group, List, Stack, Text } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { useNavigate, useParams } from "react-router";
+import { act } from "../api/actions";
+import { Refused } from "../api/client";
+import { query, shownJob } from "../api/queries";
+import { useWords } from "../i18n/words";
+import { Diff } from "../ui/diff";
+import { Loaded, Loading, Refusal } from "../ui/loaded";
+import { jobAddress, Page, Section } from "../ui/parts";
+import { yaml } from "./job_document";
+
+const Editor = lazy(() => import("../ui/editor"));
+
+const FIRST = `apiVersion: sichen/v1
+kind: Job
+metadata:
+  name: hello
+  title: A first job
+spec:
+  run:
+    handler: echo
+  parameters:
+    greeting: hello
+  shards:
+    count: 5
+`;
+
+export default function Edit() {
+  const { namespace, name } = useParams();
+  const { edit } = useWords();
+  if (namespace === undefined || name === undefined) {
+    return (
+      <Page title={edit.titleNew}>
+        <Editing before="" start={FIRST} />
+      </Page>
+    );
+  }
+  return <EditOne namespace={namespace} name={name} />;
+}
+
+function EditOne({ namespace, name }: { namespace: string; name: string }) {
+  const { edit } = useWords();
+  const asked = useQuery(query.job({ namespace, name }));
+  return (
+    <Page title={edit.title(shownJob({ namespace, name }))}>
+      <Loaded asked={asked}>
+        {(job) => <Editing before={yaml(job.document)} start={yaml(job.document)} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Editing({ before, start }: { before: string; start: string }) {
+  const { edit } = useWords();
+  const navigate = useNavigate();
+  const cache = useQueryClient();
+  // What was in force when editing began: a later edit by others shows when it is saved.
+  const [first] = useState({ before, start });
+  const [text, setText] = useState(first.start);
+  const checking = useMutation({ mutationFn: () => act.validate(text) });
+  const saving = useMutation({
+    mutationFn: () => act.apply(text),
+    onSuccess: (applied) => {
+      void cache.invalidateQueries();
+      const only = applied.documents[0];
+      if (only && applied.documents.length === 1) navigate(jobAddress(only));
+      else if (applied.documents.length === 0) navigate("/calendars");
+    },
+  });
+  const { reset: forgetCheck } = checking;
+  const { reset: forgetSave } = saving;
+  useEffect(() => {
+    forgetCheck();
+    forgetSave();
+  }, [text]);
+  const refused = saving.error ?? checking.error;
+  const problems = refused instanceof Refused ? refused.problems : [];
+  return (
+    <Stack>
+      <Text size="sm" c="dimmed">
+        {edit.hint}
+      </Text>
+      <Suspense fallback={<Loading />}>
+        <Editor text={text} change={setText} label={edit.upload} problems={problems} />
+      </Suspense>
+      <Group>
+        <Button variant="default" loading={checking.isPending} onClick={() => checking.mutate()}>
+          {edit.check}
+        </Button>
+        <Button loading={saving.isPending} onClick={() => saving.mutate()}>
+          {edit.save}
+        </Button>
+      </Group>
+      {checking.isSuccess && !saving.error && (
+        <Alert color="teal" role="status">
+          {edit.fine}
+        </Alert>
+      )}
+      {saving.data && (
+        <Alert color="teal" role="status" title={edit.saved}>
+          <List size="sm">
+            {saving.data.documents.map((one) => (
+              <List.Item key={one.uid}>{edit.result(shownJob(one), edit[one.change])}</List.Item>
+            ))}
+          </List>
+        </Alert>
+      )}
+      {refused && (
+        <Alert
+          color="red"
+          role="alert"
+          title={problems.length > 0 ? edit.problems(problems.length) : undefined}
+        >
+          {problems.length > 0 ? (
+            <List size="sm">
+              {problems.map((problem) => (
+                <List.Item key={`${problem.line} ${problem.path} ${problem.message}`}>
+                  {problem.line != null && <b>{edit.line(problem.line)} </b>}
+                  {problem.path && <code>{problem.path}</code>} {problem.message}
+                </List.Item>
+              ))}
+            </List>
+          ) : (
+            <Refusal error={refused} />
+          )}
+        </Alert>
+      )}
+      {first.before !== "" && (
+        <Section title={edit.diff}>
+          <Diff before={first.before} after={text} />
+        </Section>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,235 @@
+// One job: what comes, what ran, what did not and why, its document through time, its backfills.
+import { Alert, Button, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useNavigate, useParams } from "react-router";
+import { act } from "../api/actions";
+import type { Job } from "../api/client";
+import { type JobName, query, shownJob } from "../api/queries";
+import { useWords } from "../i18n/words";
+import { between, length } from "../time/instant";
+import { Instant } from "../time/zone";
+import { Confirm, Effect } from "../ui/confirm";
+import { Durations } from "../ui/durations";
+import { Empty, Loaded } from "../ui/loaded";
+import { Fact, Facts, jobAddress, More, Page, Rows, Section, To } from "../ui/parts";
+import { RunRows } from "../ui/run_rows";
+import { State } from "../ui/state";
+import { PauseOrResume, RunNow } from "./job_actions";
+import { Backfills, StartBackfillForm } from "./job_backfills";
+import { Documents } from "./job_document";
+
+export default function JobPage() {
+  const { namespace = "", name = "" } = useParams();
+  const job: JobName = { namespace, name };
+  const asked = useQuery(query.job(job));
+  return <Loaded asked={asked}>{(found) => <Found job={found} />}</Loaded>;
+}
+
+type Open = "run" | "pause" | "remove" | "backfill" | null;
+
+function Found({ job }: { job: Job }) {
+  const { job: words, words: common, pause, remove } = useWords();
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<Open>(null);
+  const close = () => setOpen(null);
+  const shown = shownJob(job);
+  return (
+    <Page
+      title={
+        <Group gap="sm">
+          {shown}
+          <State state={job.paused ? "paused" : "live"} />
+        </Group>
+      }
+      aside={
+        <>
+          <Button size="xs" onClick={() => setOpen("run")}>
+            {words.runNow}
+          </Button>
+          <Button size="xs" variant="default" onClick={() => setOpen("pause")}>
+            {job.paused ? words.resume : words.pause}
+          </Button>
+          <Button size="xs" variant="default" onClick={() => setOpen("backfill")}>
+            {words.backfills}
+          </Button>
+          <Button size="xs" variant="default" component={Link} to={`${jobAddress(job)}/edit`}>
+            {words.edit}
+          </Button>
+          <Button size="xs" variant="outline" color="red" onClick={() => setOpen("remove")}>
+            {words.remove}
+          </Button>
+        </>
+      }
+    >
+      {job.title && <Text c="dimmed">{job.title}</Text>}
+      <Facts>
+        <Fact word={common.next}>
+          <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
+        </Fact>
+        <Fact word={words.decided}>
+          <Instant at={job.decided_until} zone={job.time_zone} />
+        </Fact>
+        <Fact word={common.zone}>{job.time_zone}</Fact>
+        <Fact word={common.active}>
+          <To to={`/runs?job=${encodeURIComponent(shown)}&state=running`}>
+            {common.number(job.active_runs)}
+          </To>
+        </Fact>
+        <Fact word={common.revision}>{job.revision}</Fact>
+        <Fact word={common.created}>
+          <Instant at={job.created_at} zone={job.time_zone} />
+        </Fact>
+      </Facts>
+      <SimpleGrid cols={{ base: 1, lg: 2 }} style={{ alignItems: "start" }}>
+        <Stack style={{ minWidth: 0 }}>
+          <RecentRuns job={job} />
+          <Decisions job={job} />
+        </Stack>
+        <Stack style={{ minWidth: 0 }}>
+          <Coming job={job} />
+          <Backfills job={job} />
+          <Documents job={job} />
+        </Stack>
+      </SimpleGrid>
+      <RunNow job={job} opened={open === "run"} close={close} />
+      <PauseOrResume job={job} opened={open === "pause"} close={close} />
+      <StartBackfillForm job={job} opened={open === "backfill"} close={close} />
+      <Confirm
+        opened={open === "remove"}
+        close={close}
+        title={remove.title(shown)}
+        type={{ text: job.name, ask: pause.type(job.name) }}
+        go={remove.go}
+        color="red"
+        act={() => act.remove(job)}
+        done={() => navigate("/jobs")}
+      >
+        <Effect>{remove.effect}</Effect>
+      </Confirm>
+    </Page>
+  );
+}
+
+function Coming({ job }: { job: Job }) {
+  const { job: words, words: common } = useWords();
+  const asked = useQuery(query.next(job, 10));
+  return (
+    <Section title={words.coming}>
+      <Loaded asked={asked}>
+        {({ items, paused, time_zone }) =>
+          items.length === 0 ? (
+            <Empty>{words.comingNone}</Empty>
+          ) : (
+            <>
+              {paused && (
+                <Alert color="yellow" mb="xs">
+                  {words.comingPaused}
+                </Alert>
+              )}
+              <List size="sm" spacing={2} listStyleType="none">
+                {items.map((at) => (
+                  <List.Item key={at}>
+                    <Instant at={at} zone={time_zone} />{" "}
+                    <Text span size="xs" c="dimmed">
+                      {common.ahead(
+                        length(Math.max(0, between(new Date().toISOString(), at)), common.units),
+                      )}
+                    </Text>
+                  </List.Item>
+                ))}
+              </List>
+            </>
+          )
+        }
+      </Loaded>
+    </Section>
+  );
+}
+
+function RecentRuns({ job }: { job: Job }) {
+  const { job: words } = useWords();
+  const shown = shownJob(job);
+  const asked = useInfiniteQuery(query.runs({ job: shown }));
+  const items = asked.data?.pages[0]?.items ?? [];
+  return (
+    <Section
+      title={words.runs}
+      aside={<To to={`/runs?job=${encodeURIComponent(shown)}`}>{words.allRuns}</To>}
+    >
+      <Loaded asked={asked}>
+        {() =>
+          items.length === 0 ? (
+            <Empty>{words.noRuns}</Empty>
+          ) : (
+            <Stack>
+              <Durations runs={items} zone={job.time_zone} />
+              <RunRows runs={items.slice(0, 10)} label={words.runs} ofOneJob zone={job.time_zone} />
+            </Stack>
+          )
+        }
+      </Loaded>
+    </Section>
+  );
+}
+
+/** A week: most questions about what did not run are about the last days. */
+const WEEK_MS = 7 * 86_400_000;
+
+function Decisions({ job }: { job: Job }) {
+  const { job: words, words: common, reasons } = useWords();
+  // By the whole hour, so that the question stays the same for the cache.
+  const [from] = useState(() => {
+    const hour = Math.floor((Date.now() - WEEK_MS) / 3_600_000) * 3_600_000;
+    return new Date(hour).toISOString();
+  });
+  const asked = useInfiniteQuery(query.decisions(job, from));
+  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <Section title={words.decisions}>
+      <Loaded asked={asked}>
+        {() =>
+          items.length === 0 ? (
+            <Empty>{words.noDecisions}</Empty>
+          ) : (
+            <>
+              <Rows
+                label={words.decisions}
+                heads={[words.from, words.to, common.count, common.reason]}
+              >
+                {items.map((decision) => (
+                  <Table.Tr key={`${decision.from} ${decision.to} ${decision.reason}`}>
+                    <Table.Td>
+                      <Instant at={decision.from} zone={job.time_zone} />
+                    </Table.Td>
+                    <Table.Td>
+                      <Instant at={decision.to} zone={job.time_zone} />
+                    </Table.Td>
+                    <Table.Td>{common.number(decision.count)}</Table.Td>
+                    <Table.Td>
+                      {(reasons as Record<string, string>)[decision.reason] ?? decision.reason}
+                      {decision.reference && (
+                        <Text size="xs" c="dimmed">
+                          {decision.reference}
+                        </Text>
+                      )}
+                      {(decision.filled ?? 0) > 0 && (
+                        <Text size="xs" c="dimmed">
+                          {words.filled(decision.filled ?? 0)}
+                          {decision.filled_by && (
+                            <To to={`/runs/${decision.filled_by}`}> #{decision.filled_by}</To>
+                          )}
+                        </Text>
+                      )}
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Rows>
+              <More asked={asked} word={words.earlier} />
+            </>
+          )
+        }
+      </Loaded>
+    </Section>
+  );
+}

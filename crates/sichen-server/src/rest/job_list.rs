@@ -1,0 +1,156 @@
+//! Jobs in pages, and those of them that a person looks for.
+//!
+//! # Not here
+//! One job and what is done to it ([`super::jobs`]).
+
+use axum::Json;
+use axum::extract::State;
+use jiff::Timestamp;
+use serde::Deserialize;
+use sichen_core::model::Job;
+use sichen_core::name::JobName;
+use sichen_core::port::{LATE_AFTER, MAX_PAGE, Page};
+use utoipa::IntoParams;
+
+use super::answer::{Answer, Failed};
+use super::overview::SPAN;
+use super::request::{self, Paging, Params};
+use super::{Api, convert, wire};
+
+/// The most jobs that one request looks at for those that it wants.
+const MAX_SEARCHED: usize = 10_000;
+
+/// Which jobs are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WantedJobs {
+    /// Whose `namespace/name` or title contains this, upper and lower case being the same.
+    search: Option<String>,
+    /// `live` or `paused`; `due`: live, with a planned time within the hour; `late`: live, with one
+    /// that passed more than 10 seconds ago.
+    state: Option<String>,
+    /// `next` of the page before.
+    after: Option<String>,
+    /// Rows of a page, 1 to 1,000; 100 if left out.
+    limit: Option<u32>,
+}
+
+/// Jobs by namespace and name.
+///
+/// With `search` or `state` a request looks at no more than 10,000 jobs: a page may be short, even
+/// empty, and have a `next`.
+#[utoipa::path(
+    get,
+    path = "/jobs",
+    tag = "jobs",
+    params(WantedJobs),
+    responses(
+        (status = 200, body = wire::JobPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn list(
+    State(api): State<Api>,
+    Params(wanted): Params<WantedJobs>,
+) -> Answer<wire::JobPage> {
+    let paging = Paging {
+        after: wanted.after,
+        limit: wanted.limit,
+    };
+    let page = paging.page(|text| {
+        let (namespace, name) = text.split_once('/')?;
+        JobName::new(namespace, name).ok()
+    })?;
+    let search = wanted.search.map(|text| text.to_lowercase());
+    let search = search.filter(|text| !text.is_empty());
+    let state = wanted.state.as_deref().map(job_state).transpose()?;
+    let (items, next) = if search.is_none() && state.is_none() {
+        let limit = page.limit;
+        let jobs = api.0.control.jobs(page).await?;
+        let next = request::next(&jobs, limit, cursor);
+        let items = jobs.iter().map(|job| convert::job(job, false));
+        (items.collect(), next)
+    } else {
+        let now = api.store().now().await?;
+        let fits = |job: &wire::Job, row: &Job| {
+            search.as_ref().is_none_or(|text| is_named(job, text))
+                && state.is_none_or(|state| state.holds(row, now))
+        };
+        found(&api, page, fits).await?
+    };
+    Ok(Json(wire::JobPage { items, next }))
+}
+
+fn cursor(job: &Job) -> String {
+    format!("{}/{}", job.name.namespace, job.name.name)
+}
+
+/// The next jobs that fit, and where to look on.
+async fn found(
+    api: &Api,
+    mut page: Page<JobName>,
+    fits: impl Fn(&wire::Job, &Job) -> bool,
+) -> Result<(Vec<wire::Job>, Option<String>), Failed> {
+    let wanted = page.limit as usize;
+    page.limit = MAX_PAGE;
+    let (mut items, mut looked) = (Vec::new(), 0);
+    loop {
+        let jobs = api.0.control.jobs(page.clone()).await?;
+        for row in &jobs {
+            looked += 1;
+            let job = convert::job(row, false);
+            if fits(&job, row) {
+                items.push(job);
+            }
+            if items.len() == wanted || looked == MAX_SEARCHED {
+                return Ok((items, Some(cursor(row))));
+            }
+        }
+        match jobs.last() {
+            Some(last) if jobs.len() == MAX_PAGE as usize => page.after = Some(last.name.clone()),
+            _ => return Ok((items, None)),
+        }
+    }
+}
+
+fn is_named(job: &wire::Job, text: &str) -> bool {
+    let title = job.title.as_deref().unwrap_or("");
+    let name = format!("{}/{}", job.namespace, job.name);
+    name.contains(text) || title.to_lowercase().contains(text)
+}
+
+/// How a job stands with its schedules.
+#[derive(Clone, Copy)]
+enum JobState {
+    Live,
+    Paused,
+    Due,
+    Late,
+}
+
+impl JobState {
+    fn holds(self, job: &Job, now: Timestamp) -> bool {
+        let next = job.next_due.filter(|_| !job.paused);
+        match self {
+            JobState::Live => !job.paused,
+            JobState::Paused => job.paused,
+            JobState::Due => next.is_some_and(|at| at > now && at <= now + SPAN.ahead),
+            JobState::Late => next.is_some_and(|at| at <= now - LATE_AFTER),
+        }
+    }
+}
+
+fn job_state(word: &str) -> Result<JobState, Failed> {
+    match word {
+        "live" => Ok(JobState::Live),
+        "paused" => Ok(JobState::Paused),
+        "due" => Ok(JobState::Due),
+        "late" => Ok(JobState::Late),
+        _ => {
+            let word = request::shortened(word);
+            let text = format!("SC5021: state={word:?} is none of live, paused, due, late");
+            Err(Failed::bad(text))
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How things stand, in numbers.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::lifecycle::RunState;
+use sichen_core::port::{LATE_AFTER, MAX_COUNTED, Overview, Skips, Span};
+
+use super::row::at;
+use super::sql;
+use super::tx::{Read, Result};
+
+fn micros(length: SignedDuration) -> i64 {
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1)
+}
+
+pub(super) async fn last_event(read: &Read) -> Result<u64> {
+    let last = read
+        .one(sql::GET_LAST_EVENT, (), |row| row.opt_u64(0))
+        .await?;
+    Ok(last.flatten().unwrap_or(0))
+}
+
+pub(super) async fn get(read: &Read, now: Timestamp, span: Span) -> Result<Overview> {
+    let most = MAX_COUNTED;
+    let jobs = read
+        .all(sql::COUNT_JOBS, [i64::from(most)], |row| {
+            Ok((row.flag(0)?, row.u64(1)?))
+        })
+        .await?;
+    let by_paused = |wanted| jobs.iter().find(|(paused, _)| *paused == wanted);
+    let count = |wanted| by_paused(wanted).map_or(0, |(_, count)| *count);
+    let late = (at(now - LATE_AFTER), most);
+    let load = (at(now), micros(span.part), at(now + span.ahead), most);
+    let since = (at(now - span.past), most);
+    let in_state = |state: RunState| (state.word(), most);
+    let (scheduled, running) = (in_state(RunState::Scheduled), in_state(RunState::Running));
+    Ok(Overview {
+        now,
+        live_jobs: count(false),
+        paused_jobs: count(true),
+        late_jobs: read.count(sql::COUNT_LATE_JOBS, late).await?.into(),
+        load: read
+            .all(sql::COUNT_LOAD, load, |row| Ok((row.u64(0)?, row.u64(1)?)))
+            .await?,
+        scheduled: read
+            .count(sql::COUNT_RUNS_IN_STATE, scheduled)
+            .await?
+            .into(),
+        running: read.count(sql::COUNT_RUNS_IN_STATE, running).await?.into(),
+        ended: read
+            .all(sql::COUNT_ENDED_RUNS, since, |row| {
+                Ok((row.run_state(0)?, row.u64(1)?))
+            })
+            .await?,
+        skips: read
+            .all(sql::LIST_SKIPS, since, |row| {
+                Ok(Skips {
+                    job: row.job_name(0)?,
+                    reason: row.text(2)?,
+                    count: row.u64(3)?,
+                    filled: row.u64(4)?,
+                })
+            })
+            .await?,
+    })
+}
