@@ -88,7 +88,8 @@ pub struct Pass {
 enum Next {
     /// As the look has seen; never if `None`.
     At(Option<Timestamp>),
-    Unknown,
+    /// Not ready at this instant, which the look has seen: to be asked.
+    After(Timestamp),
 }
 
 impl Dispatcher {
@@ -170,7 +171,7 @@ impl Dispatcher {
             };
             let next = match self.dispatch_pool(&pool, fence, now, &mut pass).await? {
                 Next::At(next) => next,
-                Next::Unknown => self.context.store.next_ready_at(pool.clone(), now).await?,
+                Next::After(read) => self.context.store.next_ready_at(pool.clone(), read).await?,
             };
             self.room.comes_later(&pool, next.is_some());
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
@@ -322,7 +323,9 @@ impl Dispatcher {
         let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
         if free == 0 {
             self.room.sessions(pool, candidates);
-            return Ok(Next::Unknown);
+            // What waits was not read: the next free slot asks for it.
+            self.room.incomplete(pool);
+            return Ok(Next::After(now));
         }
         self.room.begin(pool);
         let first = self
@@ -336,6 +339,9 @@ impl Dispatcher {
             self.room.keep(pool, Vec::new(), true, false);
             return Ok(Next::At(first));
         }
+        // What is ready is judged by the store's time. The node's may be ahead of it, and what becomes
+        // ready between the two would be left to the sweep.
+        let read = self.context.store.now().await?.min(now);
         let (heads, deep, all) = self.ready_heads(pool, free).await?;
         let mut runs = Vec::with_capacity(heads.len());
         let mut known = BTreeMap::new();
@@ -390,7 +396,7 @@ impl Dispatcher {
         if !all {
             self.room.more_behind(pool);
         }
-        Ok(Next::Unknown)
+        Ok(Next::After(read))
     }
 
     /// The pool's sessions that work may be given to, full ones too.

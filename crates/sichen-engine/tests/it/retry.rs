@@ -1,5 +1,7 @@
 //! Claims about what a job's retry rules do to its runs.
 
+use futures::executor::block_on;
+use jiff::SignedDuration;
 use serde_json::json;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
@@ -123,4 +125,60 @@ fn a_rule_for_lost_attempts_decides_when_the_worker_is_gone() {
             .message
             .ends_with("(retry.rules[1] fails the shard)")
     );
+}
+
+/// A node counts the store's time on between two readings, and may be a little ahead of it.
+#[test]
+fn a_retry_that_becomes_ready_between_the_store_s_time_and_the_node_s_is_looked_for_at_once() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 2);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "retry": { "maxAttempts": 3, "backoff": { "fixed": "10s" } },
+    });
+    cluster.run(cluster.apply("j", spec), "k");
+    node.dispatch(&cluster);
+    let works = node.grants(session);
+    node.report(&cluster, said(&works[0], Ending::Failed, "exit-1"));
+    cluster.pass(9);
+    node.coordinate(&cluster);
+    let ahead = cluster.now() + SignedDuration::from_millis(1_500);
+    let pass = block_on(node.engine.dispatcher.run_once(ahead)).unwrap();
+    assert_eq!(pass.granted, 0, "the store says that it is not ready");
+    assert!(node.engine.dispatcher.look_is_due(ahead), "{pass:?}");
+    cluster.pass(1);
+    assert_eq!(node.dispatch(&cluster), 1);
+}
+
+/// A look that finds no free slot reads nothing of what waits, so it must not believe what the look
+/// before it knew.
+#[test]
+fn a_retry_that_became_ready_while_no_slot_was_free_is_looked_for_when_one_is() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 1);
+    let spec = json!({
+        "run": { "handler": "h" },
+        "retry": { "maxAttempts": 3, "backoff": { "fixed": "2s" } },
+    });
+    let job = cluster.apply("j", spec);
+    cluster.run(job, "first");
+    node.dispatch(&cluster);
+    let works = node.grants(session);
+    node.report(&cluster, said(&works[0], Ending::Failed, "exit-1"));
+    assert_eq!(node.dispatch(&cluster), 0, "it waits for its retry");
+    cluster.run(job, "second");
+    assert_eq!(node.dispatch(&cluster), 1);
+    let works = node.grants(session);
+    cluster.pass(3);
+    node.coordinate(&cluster);
+    assert_eq!(node.dispatch(&cluster), 0, "no slot is free");
+    let done = report(works[0].shard.key, works[0].shard.token, Ending::Succeeded);
+    assert_eq!(node.report(&cluster, done), ReportVerdict::Accepted);
+    let now = cluster.now();
+    let pass = block_on(node.engine.dispatcher.hand_out(now)).unwrap();
+    assert_eq!(pass.next_ready, Some(now), "what waits is to be read");
 }
