@@ -9,6 +9,7 @@ use crate::drill::{
 
 /// Three workers with two slots each, and the usual load.
 const USUAL: Shape = Shape {
+    peers: 0,
     workers: 3,
     slots: 2,
     load: Load::Usual,
@@ -167,8 +168,16 @@ const FULL_JOURNAL: &[Expected] = &[
 const MOUNTS: &str = "if the drill itself was killed: `mount -t tmpfs` shows what is left at \
                       sichen-drill-*; `umount` gives it back";
 
+/// Of what a killed server had: noticed within a second, half a second of grace, half a second to
+/// decide; and the start of a process on a machine that may be busy.
+const KILLED_MS: u64 = 2_000 + 2_000;
+
+/// Of what a silent server had: its lease and two seconds; and what is caught up with after that on a
+/// machine that may be busy.
+const SILENT_MS: u64 = NODE_LEASE_MS + 2_000 + 4_000;
+
 const OF_ONE_MACHINE: &str = "failures of the machine itself: all processes share one";
-const ONE_SERVER: &str = "takeover between servers: the cluster has one";
+const ONE_SERVER: &str = "takeover between servers: this cluster has one (kill-peer has two)";
 
 /// A drill that needs nothing and repeats what it cut.
 const PLAIN: Drill = Drill {
@@ -183,6 +192,7 @@ const PLAIN: Drill = Drill {
     heal: None,
     bound_ms: SESSION_MS,
     takeover_ms: None,
+    late_ms: None,
     expects: &[],
     may_repeat: true,
     not_covered: &[OF_ONE_MACHINE, ONE_SERVER],
@@ -293,6 +303,7 @@ pub const ALL: &[Drill] = &[
         claim: "tasks wait and none is given up, and the backlog is done when the service is quick again",
         condition: "the service answers nothing for the hold",
         shape: Shape {
+            peers: 0,
             workers: 3,
             slots: 8,
             load: Load::Downstream,
@@ -309,6 +320,7 @@ pub const ALL: &[Drill] = &[
         claim: "the others are not held up by it",
         condition: "the third shard's steps take ten times as long, all the time",
         shape: Shape {
+            peers: 0,
             workers: 3,
             slots: 4,
             load: Load::Skewed,
@@ -323,6 +335,7 @@ pub const ALL: &[Drill] = &[
         claim: "tasks wait for each other in the business database, and the scheduler does not",
         condition: "all postings are to one account, all the time",
         shape: Shape {
+            peers: 0,
             workers: 3,
             slots: 4,
             load: Load::HotKey,
@@ -488,6 +501,55 @@ pub const ALL: &[Drill] = &[
         heal: Some(Act::MakeIndex),
         may_repeat: false,
         rollback: "nothing: the schema sichen_drill_store is the drill's own and is dropped at its end; one that a killed drill has left goes at the next drill's begin",
+        ..PLAIN
+    },
+    Drill {
+        name: "kill-peer",
+        topic: "one of two servers dies",
+        claim: "the other takes over what it had within two seconds, and its workers follow",
+        condition: "one of two servers gets SIGKILL, and is started again after the hold",
+        store: Store::Postgres,
+        shape: Shape { peers: 1, ..USUAL },
+        fault: Act::Kill { who: Who::Server },
+        heal: Some(Act::Start { who: Who::Server }),
+        late_ms: Some(KILLED_MS),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        not_covered: &[OF_ONE_MACHINE],
+        ..PLAIN
+    },
+    Drill {
+        name: "freeze-peer",
+        topic: "one of two servers stands still and comes back",
+        claim: "the other takes over when its lease is over, and what it believed decides nothing afterwards",
+        condition: "one of two servers gets SIGSTOP, and SIGCONT after the hold",
+        store: Store::Postgres,
+        shape: Shape { peers: 1, ..USUAL },
+        fault: Act::Freeze { who: Who::Server },
+        heal: Some(Act::Thaw { who: Who::Server }),
+        late_ms: Some(SILENT_MS),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        not_covered: &[OF_ONE_MACHINE],
+        ..PLAIN
+    },
+    Drill {
+        name: "cut-peer-from-database",
+        topic: "one of two servers does not reach the database",
+        claim: "the other takes over, and the one that is cut off grants nothing",
+        condition: "all connections of one of two servers to the database are cut and new ones refused for the hold",
+        store: Store::Postgres,
+        shape: Shape { peers: 1, ..USUAL },
+        fault: Act::Cut {
+            link: Link::Database,
+        },
+        heal: Some(Act::Mend {
+            link: Link::Database,
+        }),
+        late_ms: Some(SILENT_MS),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        not_covered: &[OF_ONE_MACHINE],
         ..PLAIN
     },
 ];

@@ -258,12 +258,15 @@ pub(crate) fn family(root: Pid) -> Vec<Pid> {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) server: Member,
+    /// Servers that nothing is done to.
+    pub(crate) peers: Vec<Member>,
     pub(crate) workers: Vec<Member>,
 }
 
 impl Cluster {
     pub(crate) fn members(&mut self) -> impl Iterator<Item = &mut Member> {
-        std::iter::once(&mut self.server).chain(&mut self.workers)
+        let servers = std::iter::once(&mut self.server).chain(&mut self.peers);
+        servers.chain(&mut self.workers)
     }
 
     /// Ends all in order: workers drain, then the server hands its duties over.
@@ -275,6 +278,9 @@ impl Cluster {
             member.end().await?;
         }
         self.server.end().await?;
+        for peer in &mut self.peers {
+            peer.end().await?;
+        }
         Ok(())
     }
 

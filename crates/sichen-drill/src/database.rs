@@ -124,6 +124,12 @@ impl Database {
         ))
     }
 
+    /// The address by which a server reaches it that nothing is done to.
+    pub(crate) fn direct(&self) -> String {
+        let sign = if self.url.contains('?') { '&' } else { '?' };
+        format!("{}{sign}options=-c%20search_path%3D{SCHEMA}", self.url)
+    }
+
     /// Drops the schema, unless the whole server goes.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         let Some(owner) = &self.owner else {

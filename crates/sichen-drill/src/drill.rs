@@ -45,6 +45,8 @@ pub struct Drill {
     pub bound_ms: u64,
     /// From the fault to the begin of another attempt at what it hit, at most; `None`: no such limit.
     pub takeover_ms: Option<u64>,
+    /// How late a task may begin in and after a fault, at most; `None`: as its window says.
+    pub late_ms: Option<u64>,
     /// Log lines of level WARN and ERROR that belong to it.
     pub expects: &'static [Expected],
     /// Whether an attempt that is in flight when the fault comes may be repeated.
@@ -82,6 +84,8 @@ pub enum Need {
 /// How a cluster is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    /// Servers beside the first, over the same database.
+    pub peers: u32,
     /// Worker processes.
     pub workers: u32,
     /// Slots of each.

@@ -266,6 +266,9 @@ pub fn judge(facts: &Facts) -> (Measures, Vec<Finding>) {
     if let (Some(limit), true) = (facts.drill.takeover_ms, facts.has_faults) {
         findings.push(taken_over(limit, &measures));
     }
+    if let (Some(limit), true) = (facts.drill.late_ms, facts.has_faults) {
+        findings.push(not_late(limit, &measures));
+    }
     if !facts.drill.may_repeat || !facts.has_faults {
         findings.push(no_repeats(facts, &measures));
     }
@@ -476,6 +479,19 @@ fn taken_over(limit: u64, measures: &Measures) -> Finding {
             "{} takeovers, at most {max} ms of {limit} ms",
             measures.takeover.count
         ),
+    )
+}
+
+fn not_late(limit: u64, measures: &Measures) -> Finding {
+    let max = measures.lateness_near_faults.max_ms;
+    let mut bad = Vec::new();
+    if max > i64::try_from(limit).unwrap_or(i64::MAX) {
+        bad.push(format!("{max} ms, the limit is {limit} ms"));
+    }
+    finding(
+        "no task begins later in or after a fault than the drill's limit",
+        &bad,
+        format!("at most {max} ms of {limit} ms"),
     )
 }
 

@@ -90,7 +90,8 @@ pub async fn carry_out(order: &Order, about: &About, evidence: &Path) -> Result<
 fn keep(stage: &Stage, folder: &mut Folder) -> Result<logs::Found, Error> {
     let expects = [stage.drill.expects];
     let mut found = logs::Found::default();
-    let members = std::iter::once(&stage.cluster.server).chain(&stage.cluster.workers);
+    let servers = std::iter::once(&stage.cluster.server).chain(&stage.cluster.peers);
+    let members = servers.chain(&stage.cluster.workers);
     for member in members {
         let name = format!("logs/{}.log", member.name);
         let from = stage.home.logs().join(format!("{}.log", member.name));
@@ -354,8 +355,10 @@ fn record(
             began: business::shown(stage.seen.began_us),
             took_ms,
             cluster: format!(
-                "one server, {} workers with {} slots each, {ACCOUNTS} accounts",
-                drill.shape.workers, drill.shape.slots
+                "{} server(s), {} workers with {} slots each, {ACCOUNTS} accounts",
+                1 + drill.shape.peers,
+                drill.shape.workers,
+                drill.shape.slots
             ),
             faults: faults.collect(),
         },

@@ -139,6 +139,7 @@ impl Stage {
         let mut stage = Self {
             cluster: Cluster {
                 server,
+                peers: Vec::new(),
                 workers: Vec::new(),
             },
             workers_link: nowhere.map_err(|e| Error::stage("a proxy", e))?,
@@ -221,14 +222,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts the server, and the way to it.
+    /// Starts the server, and the way to it; then its peers.
     async fn serve(&mut self) -> Result<(), Error> {
-        let data = self.home.server();
         let server = &mut self.cluster.server;
-        let mut words: Vec<OsString> = vec!["server".into(), "--data".into(), data.into()];
-        words.extend(["--beat".into(), format!("{BEAT_MS}ms").into()]);
-        words.extend(["--session-ttl".into(), format!("{SESSION_MS}ms").into()]);
-        server.begin_with(words);
+        server.begin_with(as_server(self.home.server()));
         server.variable("SICHEN_LOG", "info");
         if !server.start_server().await? {
             return Err(Error::stage(
@@ -243,6 +240,26 @@ impl Stage {
             .map_err(|e| Error::stage("a proxy", e))?;
         self.secrets
             .extend([read(&self.home, "token"), read(&self.home, "join-token")]);
+        for n in 0..self.drill.shape.peers {
+            let name = format!("server-{}", n + 2);
+            let data = self.home.worker(&name);
+            std::fs::create_dir_all(&data).map_err(|e| Error::folder(&data, e))?;
+            // One cluster, one pair of tokens.
+            for file in ["token", "join-token"] {
+                let (from, to) = (self.home.server().join(file), data.join(file));
+                std::fs::copy(from, &to).map_err(|e| Error::folder(&to, e))?;
+            }
+            let mut peer = Member::new(&self.program.exe, &name, &self.home.logs());
+            peer.begin_with(as_server(data));
+            peer.variable("SICHEN_LOG", "info");
+            let database = self.database.as_ref().map(Database::direct);
+            peer.variable("SICHEN_STORE", &database.unwrap_or_default());
+            if !peer.start_server().await? {
+                let tail = self.home.tail(&name);
+                return Err(Error::stage(&format!("{name} did not start"), tail));
+            }
+            self.cluster.peers.push(peer);
+        }
         Ok(())
     }
 
@@ -276,10 +293,19 @@ impl Stage {
                 Some(_) => self.program.server.clone(),
                 None => format!("http://{}", self.workers_link.address()),
             };
+            let others: Vec<String> = self
+                .cluster
+                .peers
+                .iter()
+                .map(|p| p.address.clone())
+                .collect();
             let slots = self.drill.shape.slots.to_string();
             member.words([
                 "worker", "--name", &name, "--server", &server, "--slots", &slots,
             ]);
+            for other in &others {
+                member.words(["--server", other]);
+            }
             member.words(["--drain-grace", "10s", "--config"]);
             member.words([
                 config.into_os_string(),
@@ -567,6 +593,14 @@ impl Stage {
         may.extend(load::occasions(pausing, paused));
         (must, may)
     }
+}
+
+/// The words of a server on `data`.
+fn as_server(data: PathBuf) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["server".into(), "--data".into(), data.into()];
+    words.extend(["--beat".into(), format!("{BEAT_MS}ms").into()]);
+    words.extend(["--session-ttl".into(), format!("{SESSION_MS}ms").into()]);
+    words
 }
 
 /// An act's word.
