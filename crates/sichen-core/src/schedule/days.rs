@@ -10,6 +10,7 @@
 //! One calendar ([`super::calendar`]); the instants ([`super::rule`]).
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::ToSpan;
@@ -116,6 +117,26 @@ impl Days {
     pub(super) fn none_beyond(&self, date: Date, back: bool) -> bool {
         self.only_within
             .is_some_and(|(first, last)| if back { date < first } else { date > last })
+    }
+
+    /// The first date after `date` that a calendar lists, or (back) the last before it.
+    pub(super) fn listed(&self, date: Date, forward: bool) -> Option<Date> {
+        let lists = self
+            .filters
+            .iter()
+            .flat_map(|(one, _)| [&one.off, &one.work]);
+        if forward {
+            let after = (Bound::Excluded(date), Bound::Unbounded);
+            lists
+                .filter_map(|list| list.range(after).next())
+                .min()
+                .copied()
+        } else {
+            lists
+                .filter_map(|list| list.range(..date).next_back())
+                .max()
+                .copied()
+        }
     }
 
     /// Whether times of a date count as they stand.

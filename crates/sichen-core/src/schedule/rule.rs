@@ -24,6 +24,10 @@ use super::zone;
 /// The longest period and delay: about a hundred years.
 pub const MAX_PERIOD: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
+/// Years after which each date has had each of its weekdays: if none of them counts, only a date that a
+/// calendar lists can.
+const CYCLE: i16 = 400;
+
 /// Days beyond which no time can roll: the longest stretch off and one to spare on either side.
 const ROLL_REACH: i64 = MAX_OFF_RUN as i64 + 2;
 
@@ -323,7 +327,7 @@ impl Schedule {
                 None
             }
             Some(days) => {
-                let mut before = before;
+                let (mut before, mut first) = (before, None);
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_prev(before)?;
                     let date = self.zone.to_datetime(at).date();
@@ -334,6 +338,11 @@ impl Schedule {
                         return Some(at);
                     }
                     before = day_start(date, &self.zone)?.min(at);
+                    if *first.get_or_insert(date.year()) - date.year() > CYCLE {
+                        let listed = days.listed(date, false)?.tomorrow().ok()?;
+                        before = day_start(listed, &self.zone)?.min(before);
+                        first = None;
+                    }
                 }
                 None
             }
@@ -374,7 +383,7 @@ impl Schedule {
                 None
             }
             Some(days) => {
-                let mut after = after;
+                let (mut after, mut first) = (after, None);
                 for _ in 0..MAX_DAYS {
                     let at = self.rule_next(after)?;
                     let date = self.zone.to_datetime(at).date();
@@ -384,11 +393,15 @@ impl Schedule {
                     if days.keeps(date) {
                         return Some(at);
                     }
-                    let tomorrow = day_start(date.checked_add(1.day()).ok()?, &self.zone)?;
-                    after = tomorrow
-                        .checked_sub(SignedDuration::from_nanos(1))
-                        .ok()?
-                        .max(at);
+                    let just_before = |date: Date| {
+                        let start = day_start(date, &self.zone)?;
+                        start.checked_sub(SignedDuration::from_nanos(1)).ok()
+                    };
+                    after = just_before(date.tomorrow().ok()?)?.max(at);
+                    if date.year() - *first.get_or_insert(date.year()) > CYCLE {
+                        after = just_before(days.listed(date, true)?)?.max(after);
+                        first = None;
+                    }
                 }
                 None
             }

@@ -345,3 +345,32 @@ fn several_calendars_are_asked_together() {
         .is_err()
     );
 }
+
+/// A weekday is never off by the weekend: only a listed date can count, however far it is, and where
+/// none is left the search ends at once instead of at the end of time.
+#[test]
+fn what_no_weekday_can_match_goes_by_the_listed_dates_alone() {
+    let mut calendar = Calendar::new("c");
+    let day = |year, month, day| jiff::civil::date(year, month, day);
+    calendar.off.extend([day(2026, 2, 16), day(1805, 2, 15)]);
+    let calendar = Arc::new(calendar);
+    let schedule = |cron: &str| {
+        let zero = Timestamp::UNIX_EPOCH;
+        let built = Schedule::cron(cron, Dialect::Crontab, "UTC", None, zero).expect("good");
+        built.on(calendar.clone(), Use::DaysOff).expect("good")
+    };
+    let nearest = schedule("0 0 15W 2 *");
+    let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+    let found = |at: Option<Timestamp>| at.map(|at| at.to_string()[..10].to_owned());
+    let next = |from: &str| found(nearest.next(at(from)));
+    let prev = |from: &str| found(nearest.prev(at(from)));
+    assert_eq!(
+        next("-009000-01-01T00:00:00Z").as_deref(),
+        Some("1805-02-15")
+    );
+    assert_eq!(next("1805-02-15T00:00:00Z").as_deref(), Some("2026-02-16"));
+    assert_eq!(next("2026-02-16T00:00:00Z"), None);
+    assert_eq!(prev("9000-01-01T00:00:00Z").as_deref(), Some("2026-02-16"));
+    assert_eq!(prev("2026-02-16T00:00:00Z").as_deref(), Some("1805-02-15"));
+    assert_eq!(prev("1805-02-15T00:00:00Z"), None);
+}
