@@ -7,7 +7,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
@@ -17,7 +17,7 @@ use crate::command::{
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
-use crate::output;
+use crate::output::{self, Form};
 
 /// Sichen keeps the hours: jobs that run on time, once, and provably to the end.
 ///
@@ -95,21 +95,10 @@ pub enum Command {
 
 /// The whole program: reads the arguments, runs the command, says how it ended.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Nobody reads any more: nothing is lost.
-            let _ = match unknown_command(&error) {
-                Some(text) => say_failure(&Failure::usage(text)),
-                None => error
-                    .print()
-                    .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
-            };
-            return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                _ => Exit::Usage.into(),
-            };
-        }
+    let parsed = Cli::command().try_get_matches();
+    let (cli, form) = match parsed.and_then(|m| Ok((Cli::from_arg_matches(&m)?, form_of(&m)))) {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(&error),
     };
     log_to_stderr(&cli.command);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -123,7 +112,55 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(error.into()),
     };
-    ended.unwrap_or_else(|failure| say_failure(&failure))
+    ended.unwrap_or_else(|failure| say_failure(&failure, form))
+}
+
+/// Says why the arguments are none of a command, or what was asked about commands.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        // Nobody reads any more: nothing is lost.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let form = form_among(std::env::args());
+    let text = unknown_command(error);
+    match (form, text) {
+        (Form::Table, None) => {
+            let _ = error.print();
+            Exit::Usage.into()
+        }
+        (form, text) => {
+            let text = text.unwrap_or_else(|| error.to_string());
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            say_failure(&Failure::usage(text.trim_end()), form)
+        }
+    }
+}
+
+/// The form in which the command was asked to answer; commands without that option answer people.
+fn form_of(matches: &ArgMatches) -> Form {
+    let mut inner = matches;
+    while let Some((_, next)) = inner.subcommand() {
+        inner = next;
+    }
+    let form = inner.try_get_one::<Form>("output");
+    form.ok().flatten().copied().unwrap_or_default()
+}
+
+/// The same of arguments that make no command.
+fn form_among(args: impl Iterator<Item = String>) -> Form {
+    let args: Vec<String> = args.take_while(|arg| arg != "--").collect();
+    let alone = args.windows(2).filter_map(|pair| match pair {
+        [name, value] if name == "-o" || name == "--output" => Some(value.as_str()),
+        _ => None,
+    });
+    let joined = args.iter().filter_map(|arg| {
+        arg.strip_prefix("--output=")
+            .or_else(|| arg.strip_prefix("-o"))
+    });
+    let mut forms = alone.chain(joined);
+    let form = forms.find_map(|word| Form::from_str(word, true).ok());
+    form.unwrap_or_default()
 }
 
 /// Commands by the names that other programs have for them.
@@ -193,8 +230,8 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     clippy::print_stderr,
     reason = "the end of the program: the one place that reports it"
 )]
-fn say_failure(failure: &Failure) -> ExitCode {
-    eprintln!("error: {failure}");
+fn say_failure(failure: &Failure, form: Form) -> ExitCode {
+    eprint!("{}", failure.told(form));
     failure.exit.into()
 }
 

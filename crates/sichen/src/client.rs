@@ -413,6 +413,10 @@ async fn refusal(answer: reqwest::Response) -> Failure {
     } else {
         format!("{}: {}", problem.code, problem.detail)
     };
+    if let Some(first) = problem.problems.first() {
+        // Each is said once, in the list below.
+        without_first(&mut text, first);
+    }
     for at in &problem.problems {
         text.push_str("\n  ");
         text.push_str(&problem_line(at));
@@ -424,6 +428,19 @@ async fn refusal(answer: reqwest::Response) -> Failure {
         text.push_str("\n  name the server's token file with --token-file or SICHEN_TOKEN_FILE");
     }
     Failure::new(exit, text)
+}
+
+/// Takes the first problem off the end of the answer's line.
+fn without_first(text: &mut String, first: &wire::ProblemAt) {
+    let said = [problem_line(first), first.message.clone()];
+    let head = said
+        .iter()
+        .find_map(|said| text.strip_suffix(said.as_str()));
+    if let Some(head) = head {
+        let head = head.trim_end_matches([':', ' ']);
+        let head = head.strip_suffix("; first").unwrap_or(head);
+        text.truncate(head.len());
+    }
 }
 
 /// `line:column: path: message`, as far as it is known.

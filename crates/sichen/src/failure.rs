@@ -2,12 +2,18 @@
 //!
 //! # Invariants
 //! - The codes are a promise to scripts (docs/cli.md): one is added, none changes its meaning.
+//! - Who asked for JSON or YAML gets a failure in that form too, on the error output.
+//! - Whoever says nothing of what to do is helped out by the page of the codes, docs/errors.md.
 //!
 //! # Not here
 //! Which HTTP status means what ([`crate::client`]).
 
 use std::fmt;
 use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::output::Form;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +69,85 @@ impl Failure {
     }
 }
 
+/// A failure as programs read it.
+#[derive(Debug, Serialize)]
+struct Told<'f> {
+    error: Parts<'f>,
+}
+
+#[derive(Debug, Serialize)]
+struct Parts<'f> {
+    /// `SCnnnn`; null where there is none.
+    code: Option<&'f str>,
+    /// What happened, to what.
+    message: &'f str,
+    /// What else is said of it, line by line.
+    details: Vec<&'f str>,
+    /// What to do, as docs/errors.md has it.
+    what_to_do: Option<String>,
+    /// The exit code.
+    exit: u8,
+}
+
+/// The page that has a section for each code.
+const ERRORS: &str = include_str!("../../../docs/errors.md");
+
+/// What the page of the codes says is to be done about `code`.
+fn what_to_do(code: &str) -> Option<String> {
+    let (_, section) = ERRORS.split_once(&format!("\n## {code}:"))?;
+    let section = section.split("\n## ").next()?;
+    let (_, advice) = section.split_once("*What to do:*")?;
+    let advice = advice.split("\n\n").next()?;
+    Some(advice.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+impl Failure {
+    /// The code that the text begins with, and the rest.
+    fn parts(&self) -> (Option<&str>, &str) {
+        match self.text.split_once(": ") {
+            Some((code, rest)) if is_code(code) => (Some(code), rest),
+            _ => (None, &self.text),
+        }
+    }
+
+    /// The whole of it in a form.
+    #[must_use]
+    pub fn told(&self, form: Form) -> String {
+        let (code, rest) = self.parts();
+        let advice = code.and_then(what_to_do);
+        let mut lines = rest.lines();
+        let message = lines.next().unwrap_or_default();
+        let details: Vec<&str> = lines.map(str::trim).filter(|l| !l.is_empty()).collect();
+        if form == Form::Table {
+            let mut text = format!("error: {}\n", self.text);
+            // What has commands or lines of its own says what to do itself.
+            if let Some(advice) = advice.filter(|_| details.is_empty() && !message.contains('`')) {
+                text.push_str(&format!("  what to do: {advice}\n"));
+            }
+            return text;
+        }
+        let told = Told {
+            error: Parts {
+                code,
+                message,
+                details,
+                what_to_do: advice,
+                exit: self.exit as u8,
+            },
+        };
+        let text = match form {
+            Form::Yaml => serde_saphyr::to_string(&told).ok(),
+            Form::Table | Form::Json => serde_json::to_string(&told).ok().map(|t| t + "\n"),
+        };
+        text.unwrap_or_else(|| format!("error: {}\n", self.text))
+    }
+}
+
+fn is_code(text: &str) -> bool {
+    let number = text.strip_prefix("SC");
+    number.is_some_and(|n| n.len() == 4 && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -80,3 +165,6 @@ impl From<std::io::Error> for Failure {
         Self::new(Exit::Failed, error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,8 +327,8 @@ fn fill(args: &Args, ledger: &Database, screen: &Screen) -> anyhow::Result<Optio
         ));
         return Ok(None);
     };
-    let file =
-        std::fs::File::open(path).with_context(|| format!("can't open {}", path.display()))?;
+    let file = std::fs::File::open(path)
+        .with_context(|| format!("SC7005: can't open {}, given by --input", path.display()))?;
     let loaded = csv_input::load(ledger, file, args.on_bad_row, &mut progress)
         .with_context(|| path.display().to_string())?;
     screen.event(&format!(
