@@ -295,4 +295,8 @@ pub struct TimeoutsSpec {
     /// Of the whole run, from the first attempt of any of its shards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline: Option<Duration>,
+    /// From asking an attempt to stop to killing it, 100ms to 10m; what its worker is configured to
+    /// (10 s) if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Duration>,
 }

@@ -9,7 +9,21 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::lease::KILL_MARGIN;
 use crate::model::Shard;
+
+/// The shortest grace that a job may give its attempts: 0 would leave no time to hear of the end.
+pub const MIN_STOP_GRACE: SignedDuration = SignedDuration::from_millis(100);
+/// The longest.
+pub const MAX_STOP_GRACE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Whether an attempt whose limit passed at `over` may still be within its `grace`, with time to say
+/// how it ended: then nobody ends it from outside.
+#[must_use]
+pub fn within_grace(over: Timestamp, grace: SignedDuration, now: Timestamp) -> bool {
+    let end = over.checked_add(grace.saturating_add(KILL_MARGIN));
+    end.is_ok_and(|end| now < end)
+}
 
 /// The limits on time of one grant; none where nothing is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

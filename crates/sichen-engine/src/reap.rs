@@ -19,7 +19,7 @@ use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
 use sichen_core::model::{DutyKey, Failure, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
-use sichen_core::timeouts::{Overrun, overrun};
+use sichen_core::timeouts::{Overrun, overrun, within_grace};
 
 use crate::blocked::{Blocked, told};
 use crate::context::Context;
@@ -210,6 +210,12 @@ impl Reaper {
             .documents
             .find(&*self.context.store, job, revision)
             .await?;
+        let grace = document.as_ref().and_then(|document| document.grace());
+        let over = overdue.shard.timeout_at.filter(|_| !overdue.session_over);
+        let still = over.zip(grace);
+        if still.is_some_and(|(over, grace)| within_grace(over, grace, now)) {
+            return Ok(None);
+        }
         // Without its document an attempt still ends, by the policy of a job that names none.
         let policy = document
             .map(|document| document.retry_policy())

@@ -301,6 +301,9 @@ impl Sessions {
         let Some((cause, _)) = found.stop else {
             return Ok(());
         };
+        let documents = &self.documents;
+        let document = documents.find(store, found.job, found.revision).await?;
+        let grace = document.and_then(|document| document.grace());
         let limit = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
         for shard in store.list_running(run, limit).await? {
             let Some(session) = shard.session else {
@@ -310,7 +313,7 @@ impl Sessions {
                 key: shard.key,
                 token: shard.token,
                 reason: stop_reason(cause),
-                grace: GRACE,
+                grace: grace.unwrap_or(GRACE),
             };
             if !self.courier.deliver(session, message) {
                 tracing::debug!(%session, shard = %shard.key, "no stream for a stop; its beat will find it");

@@ -10,7 +10,7 @@ use sichen_core::document::{Document, RunSpec};
 use sichen_core::ids::{Token, fence_key};
 use sichen_core::model::{Run, Shard};
 
-/// From asking an attempt to stop to killing it.
+/// From asking an attempt to stop to killing it, at most, if its job says nothing else.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A grant, complete.
@@ -37,6 +37,12 @@ impl Work {
     #[must_use]
     pub fn fence_key(&self) -> String {
         fence_key(self.run.job, &self.run.occasion, self.shard.key.no)
+    }
+
+    /// From asking the attempt to stop to killing it, if the job says so; else its worker's own.
+    #[must_use]
+    pub fn grace(&self) -> Option<SignedDuration> {
+        self.document.grace()
     }
 
     /// The process to start, if the job is one.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, Serializer};
+use sichen_sdk::session::DEFAULT_GRACE_MS;
 
 use crate::Error;
 
@@ -32,6 +33,8 @@ pub struct Config {
     /// Identity, journal and output of attempts. A local directory of its own. Default:
     /// `sichen-worker` where the worker is started; of `sichen worker`, its own default.
     pub data_dir: Option<PathBuf>,
+    /// From TERM to KILL of an attempt whose job says nothing of it (`timeouts.grace`), 100 to 10,000.
+    pub grace_ms: u64,
     /// How long running attempts may go on after SIGTERM.
     pub drain_grace_ms: u64,
     /// Offer `noop`, `sleep`, `echo` and `fail`.
@@ -65,6 +68,7 @@ impl Default for Config {
             slots: 4,
             labels: BTreeMap::new(),
             data_dir: None,
+            grace_ms: DEFAULT_GRACE_MS,
             drain_grace_ms: worker_drain_grace(),
             builtin: false,
             data_sources: BTreeMap::new(),
@@ -167,6 +171,13 @@ impl Config {
         }
         if !(1..=10_000).contains(&self.slots) {
             return bad(format!("slots: {} is not within 1 to 10,000", self.slots));
+        }
+        if !(100..=DEFAULT_GRACE_MS).contains(&self.grace_ms) {
+            return bad(format!(
+                "grace_ms: {} is not within 100 to 10,000; a longer one is a job's to ask for \
+                 (`timeouts.grace`)",
+                self.grace_ms
+            ));
         }
         for (name, process) in &self.processes {
             match process.argv.first() {

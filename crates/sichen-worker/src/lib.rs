@@ -65,6 +65,7 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
     let mut builder = Worker::builder()
         .pool(config.pool)
         .slots(config.slots)
+        .grace_ms(config.grace_ms)
         .drain_grace_ms(config.drain_grace_ms)
         .build_info(concat!("sichen ", env!("CARGO_PKG_VERSION")));
     let uid = data_dir.uid().to_owned();

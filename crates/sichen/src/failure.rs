@@ -102,11 +102,15 @@ fn what_to_do(code: &str) -> Option<String> {
 }
 
 impl Failure {
-    /// The code that the text begins with, and the rest.
+    /// The code, and the text without it where it stands in front.
     fn parts(&self) -> (Option<&str>, &str) {
         match self.text.split_once(": ") {
             Some((code, rest)) if is_code(code) => (Some(code), rest),
-            _ => (None, &self.text),
+            // What it is about may stand before the code.
+            _ => {
+                let line = self.text.lines().next().unwrap_or_default();
+                (line.split(": ").find(|part| is_code(part)), &self.text)
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::layout::{self, Cut, Layout};
 use crate::name::{JobName, Name};
+use crate::timeouts;
 
 /// One thing that is wrong, where, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,10 +126,12 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
         spec.timeouts.active_deadline,
     );
     p.positive("spec.timeouts.stall", spec.timeouts.stall);
-    p.positive(
-        "spec.timeouts.activeDeadline",
-        spec.timeouts.active_deadline,
-    );
+    let bounds = timeouts::MIN_STOP_GRACE..=timeouts::MAX_STOP_GRACE;
+    let grace = spec.timeouts.grace;
+    if let Some(grace) = grace.filter(|grace| !bounds.contains(&grace.0)) {
+        let message = format!("SC1002: {grace} is outside 100ms to 10m");
+        p.add("spec.timeouts.grace", message);
+    }
     let parameters = serde_json::to_string(&spec.parameters).map_or(0, |s| s.len());
     if parameters > 65_536 {
         p.add(

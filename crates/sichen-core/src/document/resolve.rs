@@ -96,6 +96,12 @@ impl Document {
         }
     }
 
+    /// From asking an attempt to stop to killing it, if the job says so.
+    #[must_use]
+    pub fn grace(&self) -> Option<jiff::SignedDuration> {
+        self.spec.timeouts.grace.map(|grace| grace.0)
+    }
+
     /// The data source that the plan step reads, if the layout has one.
     #[must_use]
     pub fn data_source(&self) -> Option<&str> {

@@ -108,3 +108,18 @@ fn the_first_grant_can_only_bring_the_deadline_nearer() {
         assert_eq!(deadline, expect.map(at), "{before:?} {active:?}");
     }
 }
+
+#[test]
+fn nobody_ends_from_outside_what_may_still_be_within_its_grace() {
+    let over = Timestamp::UNIX_EPOCH;
+    let check = |grace, after, expect| {
+        let now = over + SignedDuration::from_secs(after);
+        let within = within_grace(over, SignedDuration::from_secs(grace), now);
+        assert_eq!(within, expect, "{grace} s, {after} s later");
+    };
+    check(60, 15, true);
+    check(60, 64, true);
+    check(60, 65, false);
+    // The usual grace is over before anybody looks.
+    check(10, 15, false);
+}

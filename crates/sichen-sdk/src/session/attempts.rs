@@ -6,8 +6,8 @@ use v1::worker_message::Message as ToServer;
 use super::checkpoints::MAX_CHECKPOINTS_IN_FLIGHT;
 use super::reports::{ANSWER_WITHIN_MS, Report};
 use super::{
-    Boot, CHECKPOINT_EVERY_MS, DEFAULT_GRACE_MS, Ended, JournalOp, Lease, Link, MAX_BACKLOG_BYTES,
-    Note, Output, Session,
+    Boot, CHECKPOINT_EVERY_MS, Ended, JournalOp, Lease, Link, MAX_BACKLOG_BYTES, Note, Output,
+    Session,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +52,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     fn grace_ms(&self) -> u64 {
-        if self.grant.grace_ms == 0 {
-            DEFAULT_GRACE_MS
-        } else {
-            self.grant.grace_ms
-        }
+        self.grant.grace_ms
     }
 
     /// When it is over by itself, and why.
@@ -109,7 +105,10 @@ impl Attempt {
 }
 
 impl Session {
-    pub(super) fn on_grant(&mut self, grant: v1::Grant, now: Boot) {
+    pub(super) fn on_grant(&mut self, mut grant: v1::Grant, now: Boot) {
+        if grant.grace_ms == 0 {
+            grant.grace_ms = self.grace_ms;
+        }
         let Some(lease) = Lease::from_wire(grant.shard, grant.token) else {
             self.note(Note::BadMessage("a grant without shard or token"));
             return;
@@ -294,7 +293,9 @@ impl Session {
 
     pub(super) fn on_cancel(&mut self, cancel: v1::Cancel, now: Boot) {
         if let Some(lease) = Lease::from_wire(cancel.shard, cancel.token) {
-            self.stop_for(lease, cancel.reason(), Some(cancel.grace_ms), now);
+            let own = self.attempts.get(&lease).map(Attempt::grace_ms);
+            let grace_ms = own.map_or(cancel.grace_ms, |own| own.min(cancel.grace_ms));
+            self.stop_for(lease, cancel.reason(), Some(grace_ms), now);
         }
     }
 

@@ -69,6 +69,8 @@ pub const DEFAULT_GRACE_MS: u64 = 10_000;
 #[derive(Debug)]
 pub struct Session {
     identity: Identity,
+    /// Of attempts whose grant names none.
+    grace_ms: u64,
     link: Link,
     /// Streams that failed since the last welcome.
     failures: u32,
@@ -101,6 +103,14 @@ struct Drain {
 }
 
 impl Session {
+    /// The same, which gives attempts so long between being told to stop and being killed, if their
+    /// job says nothing.
+    #[must_use]
+    pub fn with_grace(mut self, ms: u64) -> Session {
+        self.grace_ms = ms;
+        self
+    }
+
     /// A worker that has just started, with what its journal holds.
     #[must_use]
     pub fn new(identity: Identity, recovered: Vec<Recovered>) -> Session {
@@ -123,6 +133,7 @@ impl Session {
         }
         Session {
             identity,
+            grace_ms: DEFAULT_GRACE_MS,
             link: Link::Down,
             failures: 0,
             registration: 0,

@@ -46,7 +46,7 @@ use crate::error::HandlerError;
 use crate::handler::{AsyncFn, BlockingFn, Handler, Probed, Registry};
 use crate::journal::{self, Journal};
 use crate::output::AttemptOutput;
-use crate::session::{Identity, Lease, Session};
+use crate::session::{DEFAULT_GRACE_MS, Identity, Lease, Session};
 
 /// Default of [`Builder::drain_grace_ms`].
 pub const DEFAULT_DRAIN_GRACE_MS: u64 = 30_000;
@@ -111,6 +111,7 @@ pub struct Builder {
     data_dir: Option<PathBuf>,
     opened: Option<DataDir>,
     drain_grace_ms: u64,
+    grace_ms: u64,
     on_signals: bool,
     build: String,
     registry: Registry,
@@ -153,6 +154,7 @@ impl Worker {
             data_dir: None,
             opened: None,
             drain_grace_ms: DEFAULT_DRAIN_GRACE_MS,
+            grace_ms: DEFAULT_GRACE_MS,
             on_signals: true,
             build: concat!("sichen-sdk ", env!("CARGO_PKG_VERSION")).to_owned(),
             registry: Registry::default(),
@@ -273,6 +275,14 @@ impl Builder {
     #[must_use]
     pub fn drain_grace_ms(mut self, ms: u64) -> Builder {
         self.drain_grace_ms = ms;
+        self
+    }
+
+    /// From asking an attempt to stop to killing it where its job says nothing, in milliseconds; at
+    /// most 10,000, by which servers reckon. Default: 10,000.
+    #[must_use]
+    pub fn grace_ms(mut self, ms: u64) -> Builder {
+        self.grace_ms = ms.min(DEFAULT_GRACE_MS);
         self
     }
 
@@ -402,7 +412,7 @@ impl Builder {
             labels: self.labels,
             build: self.build,
         };
-        let session = Session::new(identity, journal.recover()?);
+        let session = Session::new(identity, journal.recover()?).with_grace(self.grace_ms);
         let output = AttemptOutput::of(data_dir.path());
         let (control, orders) = mpsc::channel(8);
         let driver = driver::Driver {

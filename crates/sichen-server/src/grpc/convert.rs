@@ -16,7 +16,7 @@ use sichen_core::trace::TraceId;
 use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
-use sichen_engine::work::{GRACE, Work};
+use sichen_engine::work::Work;
 use sichen_proto::v1;
 use sichen_proto::v1::server_message::Message;
 
@@ -399,7 +399,7 @@ fn grant(work: Work) -> v1::Grant {
         stall_timeout_ms: shard.stall.map_or(0, millis),
         run_timeout_ms: work.run_timeout.map_or(0, millis),
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
-        grace_ms: millis(GRACE),
+        grace_ms: work.grace().map_or(0, millis),
         fence_key: work.fence_key(),
         traceparent: TraceId::of(run.job, run.id).traceparent(shard.key, shard.token),
         unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use sichen_sdk::session::DEFAULT_GRACE_MS;
 use sichen_sdk::{Context, Part};
 
 use super::Launch;
@@ -55,11 +54,7 @@ pub(super) fn of(
             add(name, limit_ms.to_string());
         }
     }
-    let grace_ms = match grant.grace_ms {
-        0 => DEFAULT_GRACE_MS,
-        grace_ms => grace_ms,
-    };
-    add("GRACE_MS", grace_ms.to_string());
+    add("GRACE_MS", grant.grace_ms.to_string());
     match context.part() {
         Part::Count { index, total } => {
             add("SHARD_INDEX", index.to_string());

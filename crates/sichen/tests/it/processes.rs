@@ -8,7 +8,8 @@ on_both_stores!(
     impatient => a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once;
     new => a_cancelled_run_is_final_when_its_daemons_are_gone,
         a_process_may_say_anything_and_its_end_counts,
-        failures_of_all_shards_are_counted_over_a_killed_server;
+        failures_of_all_shards_are_counted_over_a_killed_server,
+        a_job_says_how_long_its_processes_may_take_to_stop;
 );
 
 fn lives(pid: &str) -> bool {
@@ -144,6 +145,40 @@ fn failures_of_all_shards_are_counted_over_a_killed_server(mut scene: Scene) {
     assert!((25..=25 + 9).contains(&tries), "{tries} attempts");
     let told = scene.client.ok("describe run hopeless:manual:k");
     assert!(told.contains("Failed attempts"), "{told}");
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// One that ignores TERM is killed after the job's own grace; one that needs longer than the usual ten
+/// seconds to stop, and may, has stopped by itself.
+fn a_job_says_how_long_its_processes_may_take_to_stop(scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 2);
+    let of = |name: &str, grace: &str, script: &str| {
+        let pids = scene.path("pids");
+        let script = script.replace("PIDS", text(&pids));
+        let spec = serde_json::json!({
+            "run": { "process": { "argv": ["/bin/sh", "-c", script] } },
+            "retry": { "maxAttempts": 1 },
+            "timeouts": { "grace": grace },
+        });
+        scene.apply_spec(name, &spec);
+        scene.client.ok(&format!("run {name} --key k"));
+    };
+    let asked = std::time::Instant::now();
+    let stubborn = "trap '' TERM; echo $SICHEN_GRACE_MS >> PIDS; while :; do sleep 0.1; done";
+    of("stubborn", "1s", stubborn);
+    assert_eq!(pids(&scene, 1), ["1000"]);
+    let slow = "trap 'sleep 12; echo stopped >> PIDS; exit 0' TERM; echo runs >> PIDS; \
+                while :; do sleep 0.1; done";
+    of("slow", "30s", slow);
+    pids(&scene, 2);
+    scene.client.ok("cancel slow:manual:k");
+    let asked_stubborn = std::time::Instant::now();
+    scene.client.ok("cancel stubborn:manual:k");
+    scene.settles("stubborn:manual:k", "cancelled");
+    let took = asked_stubborn.elapsed();
+    assert!(took.as_secs() < 1 + 5, "within grace + 5 s: {took:?}");
+    assert_eq!(pids(&scene, 3)[2], "stopped", "{:?}", asked.elapsed());
     scene.history_is_accepted();
     drop(worker);
 }

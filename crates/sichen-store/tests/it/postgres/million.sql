@@ -85,15 +85,15 @@ create function fill_tired() returns void language sql as $$
 insert into run (id, job_uid, namespace, job_name, occasion, revision, pool, handler, rank, parallelism, parameters,
   counts_must_match, state, round, ver, total, open, succeeded, failed, cancelled, reason, digest, created_at,
   started_at, partition)
-select 2000000 + i, u('job1'), 'default', 'job1', 'manual:tired' || i, 1, 'tired', 'sh', 0, 8, '{}', false,
+select 2900000 + i, u('job1'), 'default', 'job1', 'manual:tired' || i, 1, 'tired', 'sh', 0, 8, '{}', false,
   'running', 1, 1, 1, 1, 0, 0, 0, '', '', i, i, 1
 from generate_series(1, 6) i;
 insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest,
   checkpoint_seq, checkpoint, done, rate_milli, waiting_on, rank)
-select 2000001, i, 'tired', '"whole"', 'retry', 2, 1, 1, 1, 0, i + 10000000000, 0, '', 0, '', 0, 0, '', 0
+select 2900001, i, 'tired', '"whole"', 'retry', 2, 1, 1, 1, 0, i + 10000000000, 0, '', 0, '', 0, 0, '', 0
 from generate_series(0, 99999) i
 union all
-select 2000000 + i, 0, 'tired', '"whole"', 'scheduled', 1, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0, '', 0
+select 2900000 + i, 0, 'tired', '"whole"', 'scheduled', 1, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0, '', 0
 from generate_series(2, 6) i;
 $$;
 
