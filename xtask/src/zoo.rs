@@ -30,6 +30,7 @@ const fn variant(name: &'static str, leaves_out: &'static str, seeds: u32) -> Va
 /// The budgets are a few times what each needed when it was written.
 const ZOO: &[Variant] = &[
     variant("term-unchecked", "a duty's write checks its term", 200),
+    variant("takeover-keeps-term", "a takeover raises the term", 20),
     variant("no-incarnation", "a new process is a new session", 60),
     variant(
         "session-ends-silently",

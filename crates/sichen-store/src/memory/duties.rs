@@ -6,6 +6,7 @@ use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::port::Fence;
+use sichen_core::zoo;
 
 use super::state::{DutyRow, Happened, State, Tx};
 
@@ -92,7 +93,7 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fe
             Some(_) => continue,
         };
         let ver = row.map_or(1, |r| r.ver + 1);
-        let term = Term(term.0 + 1);
+        let term = Term(term.0 + u64::from(!zoo::is("takeover-keeps-term") || owner.is_none()));
         let duty = Duty {
             key: key.clone(),
             term,
