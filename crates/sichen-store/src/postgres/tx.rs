@@ -444,10 +444,11 @@ fn moved(name: &str) -> Error {
 
 /// One use case in progress.
 pub(super) struct Tx {
+    /// The operation's record on its way. It holds the connection, so it goes before `read`: else a
+    /// transaction that is given up in mid-way would not be closed but go back to the pool, open.
+    recording: Mutex<Option<BoxFuture<'static, Answered>>>,
     read: Read,
     op: Option<Op>,
-    /// The operation's record on its way.
-    recording: Mutex<Option<BoxFuture<'static, Answered>>>,
     /// Whether this very operation was committed before; known once the locks are there.
     pub repeated: bool,
     /// The duty under which it writes.
