@@ -127,7 +127,8 @@ const steps = [
       await page.locator('.grid-cell[data-state="succeeded"]').nth(5).waitFor();
       await see("succeeded");
       await page.getByRole("tab", { name: "Timeline" }).click();
-      const timeline = page.getByRole("region", { name: "Timeline" }).last();
+      // The list that scrolls, not the section around it, which hands keys on to the tabs.
+      const timeline = page.locator('[role="region"][tabindex="0"][aria-label="Timeline"]');
       await cluster.until("the timeline ends with the run", async () => {
         await timeline.press("End");
         return page.getByText("Settled").first().isVisible();

@@ -1663,6 +1663,11 @@ export interface components {
             deadline?: string | null;
             /** @description When it was settled. */
             ended_at?: string | null;
+            /**
+             * Format: int32
+             * @description Failed attempts of this round that count against `retry.maxFailures`; 0 if the job has none.
+             */
+            failures?: number;
             /** @description Its handler. */
             handler: string;
             /**

@@ -18,6 +18,7 @@ import { State } from "../ui/state";
 import { PauseOrResume, RunNow } from "./job_actions";
 import { Backfills, StartBackfillForm } from "./job_backfills";
 import { Documents } from "./job_document";
+import { Outcomes } from "./job_outcomes";
 
 export default function JobPage() {
   const { namespace = "", name = "" } = useParams();
@@ -84,6 +85,7 @@ function Found({ job }: { job: Job }) {
       <SimpleGrid cols={{ base: 1, lg: 2 }} style={{ alignItems: "start" }}>
         <Stack style={{ minWidth: 0 }}>
           <RecentRuns job={job} />
+          <LastOutcomes job={job} />
           <Decisions job={job} />
         </Stack>
         <Stack style={{ minWidth: 0 }}>
@@ -176,14 +178,32 @@ function RecentRuns({ job }: { job: Job }) {
 /** A week: most questions about what did not run are about the last days. */
 const WEEK_MS = 7 * 86_400_000;
 
-function Decisions({ job }: { job: Job }) {
-  const { job: words, words: common, reasons } = useWords();
+/** What was not run in the last week. */
+function useDecisions(job: Job) {
   // By the whole hour, so that the question stays the same for the cache.
   const [from] = useState(() => {
     const hour = Math.floor((Date.now() - WEEK_MS) / 3_600_000) * 3_600_000;
     return new Date(hour).toISOString();
   });
-  const asked = useInfiniteQuery(query.decisions(job, from));
+  return useInfiniteQuery(query.decisions(job, from));
+}
+
+/** What became of the planned times of the runs that are listed and the records of the week. */
+function LastOutcomes({ job }: { job: Job }) {
+  const runs = useInfiniteQuery(query.runs({ job: shownJob(job) }));
+  const decisions = useDecisions(job);
+  return (
+    <Outcomes
+      runs={runs.data?.pages.flatMap((page) => page.items) ?? []}
+      decisions={decisions.data?.pages.flatMap((page) => page.items) ?? []}
+      zone={job.time_zone}
+    />
+  );
+}
+
+function Decisions({ job }: { job: Job }) {
+  const { job: words, words: common, reasons } = useWords();
+  const asked = useDecisions(job);
   const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Section title={words.decisions}>
