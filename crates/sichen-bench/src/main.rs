@@ -57,7 +57,7 @@ struct Run {
     #[arg(long, default_value_t = 100_000)]
     shards: u32,
     /// Jobs that are due at one instant
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 10_000)]
     due: u64,
     /// Runs of the history that `sichen verify` judges; four events each
     #[arg(long, default_value_t = 250_000)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::clock::now_us;
+use crate::clock::{now_us, until};
 use crate::load::{self, JOB};
 use crate::postgres::Postgres;
 use crate::report::{Figure, Unit, share};
@@ -211,6 +211,7 @@ impl Bench {
         let begin = now_us();
         let at = load::jobs_due_at_once(&trial.api, n).await?;
         let registered = now_us();
+        until(at).await;
         let end = trial.all_final(n).await?;
         let (worker, server) = (trial.memory("due"), trial.jobs_behind(at).await?);
         let late = trial.end().await?;

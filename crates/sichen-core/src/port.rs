@@ -37,7 +37,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use overview::*;
 pub use values::*;
 
-/// The most items one batch may have.
+/// The most items one batch may have; a store refuses a larger one whole ([`Error::TooMany`]).
 pub const MAX_BATCH: usize = 500;
 /// Shards of new runs in one transaction: one that has as many takes no more runs. (A run is never
 /// divided, and may have more.)
@@ -71,6 +71,20 @@ pub enum Error {
     /// The store is full or can't be written; reads still work.
     #[error("SC3005: the store can't be written: {0}")]
     ReadOnly(String),
+    /// A batch of so many items is larger than [`MAX_BATCH`]: a mistake of the caller; nothing was done.
+    #[error("SC3006: a batch of {0} items is refused: a store takes at most {MAX_BATCH} at once")]
+    TooMany(usize),
+}
+
+/// Whether a store takes `items` as one batch.
+///
+/// # Errors
+/// [`Error::TooMany`] if there are more than [`MAX_BATCH`].
+pub fn within_batch<T>(items: &[T]) -> Result<(), Error> {
+    if items.len() > MAX_BATCH {
+        return Err(Error::TooMany(items.len()));
+    }
+    Ok(())
 }
 
 impl Error {
@@ -102,7 +116,7 @@ pub struct Fence {
     pub term: Term,
 }
 
-/// The port. Object-safe. A call that was begun runs to its end, whether its future is kept or not.
+/// The port. Object-safe. Whatever takes a batch takes at most [`MAX_BATCH`] items ([`within_batch`]). A call that was begun runs to its end, whether its future is kept or not.
 pub trait Store: Send + Sync + 'static {
     /// The store's clock: the one authority on what is due and what has expired.
     fn now(&self) -> Answer<'_, Timestamp>;

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sichen_core::ids::OpId;
-use sichen_core::port::{Op, Store};
+use sichen_core::ids::{OpId, ShardKey};
+use sichen_core::port::{Error, MAX_BATCH, Op, ShardFacts, Store};
 use uuid::Uuid;
 
 /// Where new ids come from: version 7 UUIDs in production, a counter in simulation.
@@ -43,6 +43,21 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").finish_non_exhaustive()
     }
+}
+
+/// Facts of shards, however many: as many calls as the port's batches take.
+///
+/// # Errors
+/// As the store.
+pub(crate) async fn facts(
+    store: &dyn Store,
+    keys: Vec<ShardKey>,
+) -> Result<Vec<ShardFacts>, Error> {
+    let mut facts = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(MAX_BATCH) {
+        facts.extend(store.get_shards(keys.to_vec()).await?);
+    }
+    Ok(facts)
 }
 
 impl Context {

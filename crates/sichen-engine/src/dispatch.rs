@@ -25,7 +25,7 @@ use sichen_core::port::{
 };
 
 use crate::blocked::{Blocked, told};
-use crate::context::Context;
+use crate::context::{Context, facts};
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
 use crate::documents::Documents;
@@ -465,7 +465,7 @@ impl Dispatcher {
         let store = &*self.context.store;
         let now = store.now().await?;
         let keys = granted.iter().map(|(_, g)| g.shard.key).collect();
-        let facts = store.get_shards(keys).await?.into_iter();
+        let facts = facts(store, keys).await?.into_iter();
         let runs: BTreeMap<RunId, Arc<Run>> = facts.map(|f| (f.run.id, Arc::new(f.run))).collect();
         for (session, granted) in granted {
             let Some(run) = runs.get(&granted.shard.key.run) else {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sichen_core::document::{Calendars, Document};
 use sichen_core::ids::{JobUid, Revision};
+use sichen_core::model::Job;
 use sichen_core::port::{Error, Store};
 
 use crate::calendars::KeptCalendars;
@@ -50,7 +51,25 @@ impl Documents {
         let text = store.get_revision(job, revision).await?;
         let text =
             text.ok_or_else(|| Error::Corrupt(format!("job {job} has no revision {revision}")))?;
-        let document: Document = serde_json::from_str(&text)
+        self.keep(key, &text)
+    }
+
+    /// The document of a job's present revision, which its row has: nothing is asked for it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it can't be read.
+    pub fn of(&self, job: &Job) -> Result<Arc<Document>, Error> {
+        let key = (job.uid, job.revision);
+        let found = self.lock().get(&key).cloned();
+        match found {
+            Some(found) => Ok(found),
+            None => self.keep(key, &job.document),
+        }
+    }
+
+    fn keep(&self, key: (JobUid, Revision), text: &str) -> Result<Arc<Document>, Error> {
+        let (job, revision) = key;
+        let document: Document = serde_json::from_str(text)
             .map_err(|e| Error::Corrupt(format!("job {job}, revision {revision}: {e}")))?;
         let document = Arc::new(document);
         let mut kept = self.lock();
@@ -59,12 +78,6 @@ impl Documents {
         }
         kept.insert(key, document.clone());
         Ok(document)
-    }
-
-    /// Whether this revision's document is kept.
-    #[must_use]
-    pub fn knows(&self, key: &(JobUid, Revision)) -> bool {
-        self.lock().contains_key(key)
     }
 
     /// The document of a revision, or `None` (said once, in the log) if it makes no sense: one bad

@@ -30,7 +30,7 @@ use sichen_core::port::{
     SaveCheckpoint,
 };
 
-use crate::context::Context;
+use crate::context::{Context, facts};
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
@@ -274,7 +274,7 @@ impl Sessions {
         }
         self.release_missing(beat.session, missing).await?;
         self.dispatcher.hand_over(unseen).await?;
-        for facts in store.get_shards(keys).await? {
+        for facts in facts(store, keys).await? {
             let shard = &facts.shard;
             if let Some((cause, _)) = facts.run.stop
                 && running.contains(&(shard.key, shard.token))

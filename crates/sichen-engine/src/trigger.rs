@@ -12,11 +12,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Document, Problem, Request, Timing, new_run};
-use sichen_core::ids::{JobUid, Occasion, Revision, RunId};
+use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::lifecycle::{StopCause, WaitsFor};
 use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
 use sichen_core::name::JobName;
@@ -62,6 +62,8 @@ pub struct Trigger {
     /// Whether a job was fired whose next instant the end of its run will make, wherever that is
     /// reported: then a look is taken often. A hint; the usual round finds it too.
     follows: AtomicBool,
+    /// The next instant that the last look has seen.
+    awaited: Mutex<Option<Timestamp>>,
 }
 
 /// What one pass did.
@@ -94,7 +96,12 @@ impl Trigger {
             dispatcher,
             swept: Mutex::default(),
             follows: AtomicBool::new(false),
+            awaited: Mutex::default(),
         }
+    }
+
+    fn lock_awaited(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One pass.
@@ -173,9 +180,17 @@ impl Trigger {
 
     async fn fire(&self, now: Timestamp) -> Result<Pass, Error> {
         let store = &*self.context.store;
-        let until = now.checked_add(HORIZON).unwrap_or(Timestamp::MAX);
+        // At an instant that was waited for, only what is due is read; what comes next is looked at after it.
+        let awaited = self.lock_awaited().take().is_some_and(|at| at <= now);
+        let until = match awaited {
+            true => now,
+            false => now.checked_add(HORIZON).unwrap_or(Timestamp::MAX),
+        };
         let near = store.list_due_jobs(self.owned(now), until, LIMIT).await?;
-        let mut pass = Pass::default();
+        let mut pass = Pass {
+            next: awaited.then_some(now),
+            ..Pass::default()
+        };
         // A full page asks for another pass only if all of it is due: else a timer will do.
         let last_is_due = near
             .last()
@@ -195,8 +210,12 @@ impl Trigger {
         for job in near {
             let Some(next) = job.next_due else { continue };
             if next > now {
-                soon.push((job.uid, job.revision));
+                if soon.len() < PREPARED {
+                    soon.push(job);
+                }
                 pass.next = Some(pass.next.map_or(next, |at| at.min(next)));
+                let mut awaited = self.lock_awaited();
+                *awaited = Some(awaited.map_or(next, |at| at.min(next)));
                 continue;
             }
             if self.blocked.is_paused(job.uid, now) {
@@ -224,7 +243,7 @@ impl Trigger {
             }
         }
         if items.is_empty() {
-            self.prepare(soon).await?;
+            self.prepare(&soon);
         }
         self.write(items, names, now, &mut pass).await?;
         Ok(pass)
@@ -282,15 +301,12 @@ impl Trigger {
         Ok(())
     }
 
-    /// Reads the documents of jobs that are due soon, so that none is read when their instant comes.
-    async fn prepare(&self, soon: Vec<(JobUid, Revision)>) -> Result<(), Error> {
-        let unknown = soon.into_iter().filter(|key| !self.documents.knows(key));
-        for (job, revision) in unknown.take(PREPARED) {
-            self.documents
-                .find(&*self.context.store, job, revision)
-                .await?;
+    /// Reads the documents of jobs that are due soon, so that none is read when their instant comes. One
+    /// that makes no sense is told of then.
+    fn prepare(&self, soon: &[Job]) {
+        for job in soon {
+            let _ = self.documents.of(job);
         }
-        Ok(())
     }
 
     /// The fences of the partitions of these jobs.
@@ -304,7 +320,7 @@ impl Trigger {
     /// What `job` has due; `None` if its document makes no sense.
     async fn decide(&self, job: &Job, now: Timestamp) -> Result<Option<(Advance, bool)>, Error> {
         let store = &*self.context.store;
-        let document = match self.documents.get(store, job.uid, job.revision).await {
+        let document = match self.documents.of(job) {
             Ok(document) => document,
             Err(Error::Corrupt(_)) => return Ok(None),
             Err(error) => return Err(error),

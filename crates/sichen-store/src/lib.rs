@@ -8,6 +8,16 @@
 //! # Not here
 //! Rules (`sichen-core`): a store guards and calls them, it never decides a state.
 
+/// Answers a batch that is larger than the port allows, before anything is done of it.
+#[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]
+macro_rules! bounded {
+    ($items:ident) => {
+        if let Err(error) = sichen_core::port::within_batch(&$items) {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+    };
+}
+
 pub mod clock;
 mod happened;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -211,6 +211,7 @@ impl Store for MemoryStore {
         fences: Vec<Fence>,
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| jobs::advance_all(tx, &fences, items))
     }
     fn list_decisions(
@@ -261,6 +262,7 @@ impl Store for MemoryStore {
         fences: Vec<Fence>,
         runs: Vec<NewRun>,
     ) -> Answer<'_, Vec<CreateVerdict>> {
+        bounded!(runs);
         self.write(op, move |tx| {
             runs.into_iter()
                 .map(|run| backfills::create_run(tx, &fences, run))
@@ -357,6 +359,7 @@ impl Store for MemoryStore {
         self.write(op, move |tx| backfills::advance(tx, &fence, advance))
     }
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        bounded!(instants);
         self.read(move |s, _| backfills::list_instants(s, job, &instants))
     }
     fn list_revisions(
@@ -386,6 +389,7 @@ impl Store for MemoryStore {
         fence: Fence,
         grants: Vec<Grant>,
     ) -> Answer<'_, Vec<GrantVerdict>> {
+        bounded!(grants);
         self.write(op, move |tx| leases::lease(tx, &fence, &grants))
     }
     fn list_overdue(
@@ -397,6 +401,7 @@ impl Store for MemoryStore {
         self.read(move |s, now| leases::list_overdue(s, now, &pool, grace, limit as usize))
     }
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        bounded!(reaps);
         self.write(op, move |tx| leases::reap(tx, &fence, reaps))
     }
     fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
@@ -407,6 +412,7 @@ impl Store for MemoryStore {
         sessions: Vec<SessionId>,
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
+        bounded!(sessions);
         Box::pin(async move {
             let (mut state, now) = self.lock();
             Ok(sessions
@@ -453,6 +459,7 @@ impl Store for MemoryStore {
         self.read(move |s, _| s.held_by(session).cloned().collect())
     }
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        bounded!(keys);
         self.read(move |s, _| {
             let facts = |key: &ShardKey| {
                 let shard = s.shards.get(key)?.shard.clone();
@@ -465,6 +472,7 @@ impl Store for MemoryStore {
         })
     }
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| {
             items.into_iter().map(|f| shards::finish(tx, f)).collect()
         })
@@ -474,6 +482,7 @@ impl Store for MemoryStore {
         op: Op,
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| {
             items
                 .into_iter()

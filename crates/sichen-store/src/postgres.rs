@@ -424,6 +424,7 @@ impl Store for PostgresStore {
         fences: Vec<Fence>,
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        bounded!(items);
         write!(self, Some(op), [fences, items], |tx| {
             let born = items.iter().flat_map(|item| &item.runs);
             tx.lock(&Locks {
@@ -494,6 +495,7 @@ impl Store for PostgresStore {
         fences: Vec<Fence>,
         runs: Vec<NewRun>,
     ) -> Answer<'_, Vec<CreateVerdict>> {
+        bounded!(runs);
         write!(self, Some(op), [fences, runs], |tx| {
             tx.lock(&Locks {
                 duties: keys_of(&fences),
@@ -639,6 +641,7 @@ impl Store for PostgresStore {
         })
     }
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        bounded!(instants);
         read!(self, [instants], |read| backfills::list_instants(
             read, job, &instants
         )
@@ -678,6 +681,7 @@ impl Store for PostgresStore {
         fence: Fence,
         grants: Vec<Grant>,
     ) -> Answer<'_, Vec<GrantVerdict>> {
+        bounded!(grants);
         write!(self, Some(op), [fence, grants], |tx| {
             tx.lock(&Locks {
                 duties: vec![fence.key.text()],
@@ -700,6 +704,7 @@ impl Store for PostgresStore {
         .await)
     }
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        bounded!(reaps);
         write!(self, Some(op), [fence, reaps], |tx| {
             tx.lock_duties(vec![fence.key.text()], true).await?;
             let locks = Locks::of_shards(reaps.iter().map(|reap| reap.key).collect());
@@ -724,6 +729,7 @@ impl Store for PostgresStore {
         sessions: Vec<SessionId>,
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
+        bounded!(sessions);
         glance!(self, [sessions], |read| sessions::renew(
             read, &sessions, ttl
         )
@@ -761,9 +767,11 @@ impl Store for PostgresStore {
         glance!(self, [], |read| sessions::leases(read, session).await)
     }
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        bounded!(keys);
         read!(self, [keys], |read| shards::get(read, &keys).await)
     }
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        bounded!(items);
         write!(self, Some(op), [items], |tx| {
             let keys = items.iter().map(|item| item.key).collect();
             tx.lock(&Locks {
@@ -779,6 +787,7 @@ impl Store for PostgresStore {
         op: Op,
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        bounded!(items);
         write!(self, Some(op), [items], |tx| {
             tx.lock(&Locks {
                 shards: items.iter().map(|item| item.key).collect(),

@@ -271,6 +271,7 @@ impl Store for SqliteStore {
         fences: Vec<Fence>,
         items: Vec<Advance>,
     ) -> Answer<'_, Vec<AdvanceVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| jobs::advance_all(tx, &fences, items))
     }
     fn list_decisions(
@@ -316,6 +317,7 @@ impl Store for SqliteStore {
         fences: Vec<Fence>,
         runs: Vec<NewRun>,
     ) -> Answer<'_, Vec<CreateVerdict>> {
+        bounded!(runs);
         self.write(op, move |tx| {
             runs.into_iter()
                 .map(|run| backfills::create_run(tx, &fences, run))
@@ -413,6 +415,7 @@ impl Store for SqliteStore {
         self.write(op, move |tx| backfills::advance(tx, &fence, advance))
     }
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
+        bounded!(instants);
         self.read(move |r| backfills::list_instants(r, job, &instants))
     }
     fn list_revisions(
@@ -441,6 +444,7 @@ impl Store for SqliteStore {
         fence: Fence,
         grants: Vec<Grant>,
     ) -> Answer<'_, Vec<GrantVerdict>> {
+        bounded!(grants);
         self.write(op, move |tx| leases::lease(tx, &fence, &grants))
     }
     fn list_overdue(
@@ -452,6 +456,7 @@ impl Store for SqliteStore {
         self.read(move |r| leases::list_overdue(r, &pool, grace, limit))
     }
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        bounded!(reaps);
         self.write(op, move |tx| leases::reap(tx, &fence, reaps))
     }
 
@@ -463,6 +468,7 @@ impl Store for SqliteStore {
         sessions: Vec<SessionId>,
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
+        bounded!(sessions);
         self.engine.write(None, move |tx| {
             sessions
                 .into_iter()
@@ -501,9 +507,11 @@ impl Store for SqliteStore {
         })
     }
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>> {
+        bounded!(keys);
         self.read(move |r| shards::get(r, &keys))
     }
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| {
             items.into_iter().map(|f| shards::finish(tx, f)).collect()
         })
@@ -513,6 +521,7 @@ impl Store for SqliteStore {
         op: Op,
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
+        bounded!(items);
         self.write(op, move |tx| {
             items.iter().map(|c| shards::checkpoint(tx, c)).collect()
         })

@@ -13,18 +13,25 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
 use sichen_core::model::Failure;
-use sichen_core::port::{Answer, Error, Finish, FinishVerdict, ShardFacts};
+use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, ShardFacts};
 use sichen_core::retry::Policy;
 
 use super::{Plan, Report, ReportVerdict, Sessions};
 
 impl Sessions {
     /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
-    pub async fn report(&self, actor: &str, reports: Vec<Report>) -> Vec<ReportVerdict> {
-        let n = reports.len();
-        if n == 0 {
-            return Vec::new();
+    pub async fn report(&self, actor: &str, mut reports: Vec<Report>) -> Vec<ReportVerdict> {
+        let mut verdicts = Vec::with_capacity(reports.len());
+        while !reports.is_empty() {
+            let rest = reports.split_off(reports.len().min(MAX_BATCH));
+            let batch = std::mem::replace(&mut reports, rest);
+            verdicts.extend(self.report_batch(actor, batch).await);
         }
+        verdicts
+    }
+
+    async fn report_batch(&self, actor: &str, reports: Vec<Report>) -> Vec<ReportVerdict> {
+        let n = reports.len();
         match self.try_report(actor, reports).await {
             Ok(verdicts) => verdicts,
             Err(error) => {

@@ -100,7 +100,7 @@ impl From<port::Error> for Failed {
             | port::Error::Busy(_)
             | port::Error::ReadOnly(_)
             | port::Error::Unknown { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            port::Error::Corrupt(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            port::Error::Corrupt(_) | port::Error::TooMany(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status.is_server_error() {
             tracing::warn!(%error, "a request failed in the store");

@@ -247,9 +247,8 @@ pub(super) async fn advance_all(
     fences: &[Fence],
     items: Vec<Advance>,
 ) -> Result<Vec<AdvanceVerdict>> {
-    let occasions = items.iter().flat_map(|item| &item.runs);
-    let occasions = occasions.map(|run| (run.job, run.occasion.key()));
-    tx.look_for_runs(occasions.collect()).await?;
+    let runs = items.iter().flat_map(|item| &item.runs);
+    tx.look_for_runs(&Vec::from_iter(runs)).await?;
     let mut verdicts = Vec::with_capacity(items.len());
     for item in items {
         let key = DutyKey::Trigger(partition_of(item.job));
@@ -316,7 +315,7 @@ async fn advance(
     for decision in &item.decisions {
         insert_decision(tx, job.uid, decision).await?;
     }
-    let verdicts = runs::create_known(tx, fences, item.runs).await?;
+    let verdicts = runs::create_all(tx, fences, item.runs).await?;
     if decided {
         chains::restart(tx, job.uid).await?;
     }

@@ -10,15 +10,15 @@
 //! # Not here
 //! Which rows a use case locks: its call in [`super`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join_all, try_join3};
 use jiff::Timestamp;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
 use sichen_core::name::{JobName, Name};
-use sichen_core::port::Error;
+use sichen_core::port::{Error, NewRun};
 use sichen_core::schedule::follow::Chain;
 use sichen_core::schedule::zones::Zones;
 
@@ -294,17 +294,38 @@ impl Tx {
         });
     }
 
-    /// Looks up the runs of many occasions of locked jobs at once, and draws ids for those without.
-    pub async fn look_for_runs(&self, of: Vec<(JobUid, String)>) -> Result<()> {
+    /// Before runs are written, in one round trip: the runs that these occasions of locked jobs have, ids
+    /// for those without, and what the sessions hold that runs are to be given to at once. Nothing is asked
+    /// of what was looked for before.
+    pub async fn look_for_runs(&self, runs: &[&NewRun]) -> Result<()> {
+        let of = runs.iter().map(|run| (run.job, run.occasion.key()));
+        let unknown = |(job, key): &(JobUid, String)| {
+            self.kept(|kept| {
+                !kept
+                    .occasions
+                    .get(job)
+                    .is_some_and(|of| of.contains_key(key))
+            })
+        };
+        let of: Vec<(JobUid, String)> = of.filter(unknown).collect();
+        if of.is_empty() {
+            return Ok(());
+        }
+        let born: BTreeSet<SessionId> = runs.iter().filter_map(|run| run.born_leased).collect();
+        let born = Vec::from_iter(born);
         let (jobs, keys): (Vec<uuid::Uuid>, Vec<String>) =
             of.iter().map(|(job, key)| (job.0, key.clone())).unzip();
-        let found = self
-            .all(sql::FIND_RUN, (jobs, keys), |row| {
-                let run = (RunId(row.u64(2)?), row.text(3)?);
-                Ok((JobUid(row.uuid(0)?), row.text(1)?, run))
-            })
-            .await?;
-        let new = of.len().saturating_sub(found.len());
+        let found = self.all(sql::FIND_RUN, (jobs, keys), |row| {
+            let run = (RunId(row.u64(2)?), row.text(3)?);
+            Ok((JobUid(row.uuid(0)?), row.text(1)?, run))
+        });
+        // Ids of runs that are there already are for the next ones.
+        let (found, (), ()) = try_join3(
+            found,
+            self.reserve_ids(of.len()),
+            self.count_holds(&born, &[]),
+        )
+        .await?;
         self.kept(|kept| {
             for (job, key) in of {
                 kept.occasions.entry(job).or_default().insert(key, None);
@@ -316,7 +337,7 @@ impl Tx {
                     .insert(key, Some(run));
             }
         });
-        self.reserve_ids(new).await
+        Ok(())
     }
 
     /// A run was written.

@@ -26,17 +26,7 @@ pub(super) async fn create_all(
     fences: &[Fence],
     runs: Vec<NewRun>,
 ) -> Result<Vec<CreateVerdict>> {
-    let occasions = runs.iter().map(|run| (run.job, run.occasion.key()));
-    tx.look_for_runs(occasions.collect()).await?;
-    create_known(tx, fences, runs).await
-}
-
-/// As [`create_all`], of occasions that were looked for at once, or are looked for one by one.
-pub(super) async fn create_known(
-    tx: &mut Tx,
-    fences: &[Fence],
-    runs: Vec<NewRun>,
-) -> Result<Vec<CreateVerdict>> {
+    tx.look_for_runs(&Vec::from_iter(&runs)).await?;
     let mut verdicts = Vec::with_capacity(runs.len());
     for run in runs {
         verdicts.push(create(tx, fences, run).await?);

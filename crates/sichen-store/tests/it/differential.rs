@@ -289,7 +289,7 @@ impl Pair {
             self.nodes
                 .push(both!(self, register_node(op, "here".to_owned(), ttl)).expect("node"));
             if let [.., former, _] = self.nodes[..]
-                && self.nodes.len().is_multiple_of(4)
+                && self.nodes.len().is_multiple_of(2)
             {
                 let op = self.op();
                 both!(self, end_node(op, former, "gone".to_owned())).expect("ended");

@@ -152,6 +152,7 @@ macro_rules! conforms {
                     the_same_key_with_another_request_is_a_conflict,
                     callers_of_one_batch_are_independent,
                     a_run_without_shards_has_succeeded_at_once,
+                    a_batch_above_the_limit_is_refused_whole,
                     a_born_leased_run_runs_at_once,
                     a_run_that_cannot_be_born_leased_waits,
                     a_plan_step_becomes_the_runs_shards,

@@ -1,5 +1,6 @@
 //! Runs and how they come to be.
 
+use futures::executor::block_on;
 use jiff::SignedDuration;
 use sichen_core::event::Kind;
 use sichen_core::ids::{JobUid, Occasion, Revision, RunId, ShardKey, ShardNo, Token};
@@ -8,7 +9,8 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::{Period, Progress, RunTerms};
 use sichen_core::port::{
-    CreateVerdict, Finish, FinishVerdict, NewRun, Page, RequestVerdict, RunFilter,
+    Answer, CreateVerdict, Error, Finish, FinishVerdict, MAX_BATCH, NewRun, Page, RequestVerdict,
+    RunFilter,
 };
 use sichen_core::timeouts::Timeouts;
 
@@ -158,6 +160,47 @@ pub fn a_run_without_shards_has_succeeded_at_once(b: &Bench) {
         (RunState::Succeeded, Some(b.now()))
     );
     assert_eq!(b.get_job(job).active_runs, 0);
+}
+
+/// The largest batch is taken; one more item, and nothing of it is.
+pub fn a_batch_above_the_limit_is_refused_whole(b: &Bench) {
+    let (pool, session, job) = (b.pool(), b.session(1), b.job("nightly"));
+    let run = |n: usize| b.new_run(job, &format!("key {n}"), vec![Descriptor::Whole]);
+    let most: Vec<NewRun> = (0..MAX_BATCH).map(run).collect();
+    let created = wait(b.store.create_runs(b.op(), vec![], most));
+    assert_eq!(created.len(), MAX_BATCH);
+    let CreateVerdict::Created(id, None) = created[0] else {
+        panic!("{:?}", created[0])
+    };
+    let key = ShardKey::new(id, 0);
+    let shard = b.lease(&pool, key, session).shard;
+    let token = shard.token;
+    let before = b.dump();
+    fn many<T: Clone>(item: T) -> Vec<T> {
+        vec![item; MAX_BATCH + 1]
+    }
+    fn refused<T: std::fmt::Debug>(answer: Answer<'_, T>) {
+        let error = block_on(answer).expect_err("it is too large");
+        assert!(
+            matches!(error, Error::TooMany(n) if n == MAX_BATCH + 1),
+            "{error}"
+        );
+    }
+    let s = &b.store;
+    refused(s.create_runs(
+        b.op(),
+        vec![],
+        (MAX_BATCH..=2 * MAX_BATCH).map(run).collect(),
+    ));
+    refused(s.advance_schedules(b.op(), vec![], many(b.step(job, b.now()))));
+    refused(s.lease_shards(b.op(), pool.clone(), many(b.grant(key, session))));
+    refused(s.reap_shards(b.op(), pool, many(b.reaping(key, token))));
+    refused(s.renew_sessions(many(session), SignedDuration::from_secs(15)));
+    refused(s.finish_attempts(b.op(), many(b.report(key, token, Ending::Succeeded))));
+    refused(s.get_shards(many(key)));
+    refused(s.list_instants(job, many(b.now())));
+    refused(s.save_checkpoints(b.op(), many(b.checkpoint(&shard, 1))));
+    assert_eq!(b.dump(), before);
 }
 
 pub fn a_born_leased_run_runs_at_once(b: &Bench) {
