@@ -404,6 +404,7 @@ impl<C: Cells> Row<C> {
     }
 
     /// A session and the count behind its own columns.
+    #[cfg(feature = "postgres")]
     pub fn counted_session(self) -> Result<(Session, u32)> {
         Ok((self.session()?, self.u32(17)?))
     }
