@@ -1,10 +1,10 @@
-// What the pages ask for, each under its key in the one cache; and which keys an event touches.
+// What the pages ask for, each under its key in the one cache.
 //
 // Invariants: a key begins with the noun it holds, then the object, so that an event can name all
-// that has become stale. Nothing but this file and `actions.ts` calls the client.
+// that has become stale (`touched.ts`). Nothing but this file and `actions.ts` calls the client.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { SHARD_PAGE } from "../pages/shard_place";
-import { answer, client, type Event, type StartBackfill } from "./client";
+import { answer, client, type StartBackfill } from "./client";
 
 /** Rows of a page of a listing. */
 const PAGE = 100;
@@ -261,28 +261,3 @@ export const query = {
         answer(client.GET("/api/v1/calendars/{namespace}/{name}", { signal, params: path(name) })),
     }),
 };
-
-/** The beginnings of the keys that an event makes stale. */
-export function touched(event: Pick<Event, "entity" | "id">): (string | number)[][] {
-  switch (event.entity) {
-    case "run":
-      return [["run", event.id], ["runs"], ["overview"], ["dead-letters"], ["job"], ["jobs"]];
-    case "shard": {
-      const [run = "", no = ""] = event.id.split("/");
-      return [["run", run], ["shards", run], ["attempts", run, Number(no)], ["workers"]];
-    }
-    case "job":
-      return [["job"], ["jobs"], ["overview"]];
-    case "session":
-      return [["workers"], ["overview"]];
-    case "node":
-    case "duty":
-      return [["members"], ["server"]];
-    case "calendar":
-      return [["calendar"], ["calendars"], ["job"]];
-    case "backfill":
-      return [["backfill", event.id], ["backfills"]];
-    default:
-      return [];
-  }
-}

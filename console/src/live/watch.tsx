@@ -7,11 +7,9 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { createParser } from "eventsource-parser";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import type { Event } from "../api/client";
-import { touched } from "../api/queries";
 import { session } from "../session/token";
+import { gather } from "./gather";
 
-/** How long news is gathered before the cache hears of it, in milliseconds. */
-const GATHER = 400;
 /** The longest wait before a broken stream is opened again, in milliseconds. */
 const LONGEST_WAIT = 8_000;
 /** A stream without any sign of life for so long is dead, in milliseconds. */
@@ -94,19 +92,4 @@ async function read(
     if (done) return;
     parser.feed(value as unknown as string);
   }
-}
-
-/** Collects what events touch and tells the cache in one go. */
-function gather(cache: QueryClient): (event: Event) => void {
-  const stale = new Map<string, (string | number)[]>();
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  return (event) => {
-    for (const key of touched(event)) stale.set(JSON.stringify(key), key);
-    if (timer !== null) return;
-    timer = setTimeout(() => {
-      timer = null;
-      for (const key of stale.values()) void cache.invalidateQueries({ queryKey: key });
-      stale.clear();
-    }, GATHER);
-  };
 }
