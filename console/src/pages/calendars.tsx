@@ -5,8 +5,9 @@ import { Link, useParams } from "react-router";
 import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
+import { Listing } from "../ui/listing";
 import { Empty, Loaded } from "../ui/loaded";
-import { JobLink, More, Page, Rows, Section, To } from "../ui/parts";
+import { JobLink, Page, Rows, Section, To } from "../ui/parts";
 import { yaml } from "./job_document";
 
 export default function Calendars() {
@@ -20,7 +21,6 @@ export default function Calendars() {
 function All() {
   const { calendars, words } = useWords();
   const asked = useInfiniteQuery(query.calendars());
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Page
       title={calendars.title}
@@ -31,35 +31,28 @@ function All() {
       }
     >
       <Section title={calendars.title}>
-        <Loaded asked={asked}>
-          {() =>
-            items.length === 0 ? (
-              <Empty>{calendars.none}</Empty>
-            ) : (
-              <>
-                <Rows
-                  label={calendars.title}
-                  heads={[words.name, calendars.version, calendars.changed]}
-                >
-                  {items.map((calendar) => (
-                    <Table.Tr key={shownJob(calendar)}>
-                      <Table.Td>
-                        <To to={`/calendars/${calendar.namespace}/${calendar.name}`}>
-                          {shownJob(calendar)}
-                        </To>
-                      </Table.Td>
-                      <Table.Td>{calendar.version}</Table.Td>
-                      <Table.Td>
-                        <Instant at={calendar.changed_at} />
-                      </Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Rows>
-                <More asked={asked} />
-              </>
-            )
-          }
-        </Loaded>
+        <Listing asked={asked} none={calendars.none}>
+          {(items) => (
+            <Rows
+              label={calendars.title}
+              heads={[words.name, calendars.version, calendars.changed]}
+            >
+              {items.map((calendar) => (
+                <Table.Tr key={shownJob(calendar)}>
+                  <Table.Td>
+                    <To to={`/calendars/${calendar.namespace}/${calendar.name}`}>
+                      {shownJob(calendar)}
+                    </To>
+                  </Table.Td>
+                  <Table.Td>{calendar.version}</Table.Td>
+                  <Table.Td>
+                    <Instant at={calendar.changed_at} />
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Rows>
+          )}
+        </Listing>
       </Section>
     </Page>
   );

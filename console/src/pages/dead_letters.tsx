@@ -10,8 +10,8 @@ import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
-import { Empty, Loaded } from "../ui/loaded";
-import { JobLink, More, Page, Rows, Section, To } from "../ui/parts";
+import { itemsOf, Listing } from "../ui/listing";
+import { JobLink, Page, Rows, Section, To } from "../ui/parts";
 
 /** The most shards of one run that one request may name. */
 const MAX_SHARDS = 500;
@@ -50,7 +50,7 @@ export default function DeadLetters() {
     setParams(fresh, { replace: true });
   }, [settledJob, settledCode]);
   const asked = useInfiniteQuery(query.deadLetters({ job, code }));
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
+  const items = itemsOf(asked);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asking, setAsking] = useState<"retry" | "discard" | null>(null);
   const picked = items.filter((letter) => chosen.has(nameOf(letter)));
@@ -100,65 +100,56 @@ export default function DeadLetters() {
         />
       </Group>
       <Section title={dead.title}>
-        <Loaded asked={asked}>
-          {() =>
-            items.length === 0 && !asked.hasNextPage ? (
-              <Empty>{dead.none}</Empty>
-            ) : (
-              <>
-                <Rows
-                  label={dead.title}
-                  heads={[
+        <Listing asked={asked} none={dead.none}>
+          {() => (
+            <Rows
+              label={dead.title}
+              heads={[
+                <Checkbox
+                  key="all"
+                  size="xs"
+                  aria-label={words.allJobs}
+                  checked={all}
+                  indeterminate={picked.length > 0 && !all}
+                  onChange={() => setChosen(all ? new Set() : new Set(items.map(nameOf)))}
+                />,
+                dead.shard,
+                words.job,
+                dead.code,
+                dead.message,
+                dead.when,
+              ]}
+            >
+              {items.map((letter) => (
+                <Table.Tr key={nameOf(letter)}>
+                  <Table.Td>
                     <Checkbox
-                      key="all"
                       size="xs"
-                      aria-label={words.allJobs}
-                      checked={all}
-                      indeterminate={picked.length > 0 && !all}
-                      onChange={() => setChosen(all ? new Set() : new Set(items.map(nameOf)))}
-                    />,
-                    dead.shard,
-                    words.job,
-                    dead.code,
-                    dead.message,
-                    dead.when,
-                  ]}
-                >
-                  {items.map((letter) => (
-                    <Table.Tr key={nameOf(letter)}>
-                      <Table.Td>
-                        <Checkbox
-                          size="xs"
-                          aria-label={dead.choose(nameOf(letter))}
-                          checked={chosen.has(nameOf(letter))}
-                          onChange={() => toggle(nameOf(letter))}
-                        />
-                      </Table.Td>
-                      <Table.Td>
-                        <To to={`/runs/${letter.run}?shard=${letter.shard.no}`}>
-                          {nameOf(letter)}
-                        </To>
-                      </Table.Td>
-                      <Table.Td>
-                        <JobLink job={{ namespace: letter.namespace, name: letter.job }} />
-                      </Table.Td>
-                      <Table.Td>{letter.shard.failure?.code}</Table.Td>
-                      <Table.Td style={{ maxWidth: 420 }}>
-                        <Text size="sm" lineClamp={2}>
-                          {letter.shard.failure?.message}
-                        </Text>
-                      </Table.Td>
-                      <Table.Td>
-                        <Instant at={letter.shard.ended_at} />
-                      </Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Rows>
-                <More asked={asked} />
-              </>
-            )
-          }
-        </Loaded>
+                      aria-label={dead.choose(nameOf(letter))}
+                      checked={chosen.has(nameOf(letter))}
+                      onChange={() => toggle(nameOf(letter))}
+                    />
+                  </Table.Td>
+                  <Table.Td>
+                    <To to={`/runs/${letter.run}?shard=${letter.shard.no}`}>{nameOf(letter)}</To>
+                  </Table.Td>
+                  <Table.Td>
+                    <JobLink job={{ namespace: letter.namespace, name: letter.job }} />
+                  </Table.Td>
+                  <Table.Td>{letter.shard.failure?.code}</Table.Td>
+                  <Table.Td style={{ maxWidth: 420 }}>
+                    <Text size="sm" lineClamp={2}>
+                      {letter.shard.failure?.message}
+                    </Text>
+                  </Table.Td>
+                  <Table.Td>
+                    <Instant at={letter.shard.ended_at} />
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Rows>
+          )}
+        </Listing>
       </Section>
       <Acting
         letters={picked}

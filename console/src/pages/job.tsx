@@ -11,8 +11,9 @@ import { between, length } from "../time/instant";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { Durations } from "../ui/durations";
+import { Listing } from "../ui/listing";
 import { Empty, Loaded } from "../ui/loaded";
-import { Fact, Facts, jobAddress, More, Page, Rows, Section, To } from "../ui/parts";
+import { Fact, Facts, jobAddress, Page, Rows, Section, To } from "../ui/parts";
 import { RunRows } from "../ui/run_rows";
 import { State } from "../ui/state";
 import { PauseOrResume, RunNow } from "./job_actions";
@@ -204,52 +205,41 @@ function LastOutcomes({ job }: { job: Job }) {
 function Decisions({ job }: { job: Job }) {
   const { job: words, words: common, reasons } = useWords();
   const asked = useDecisions(job);
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Section title={words.decisions}>
-      <Loaded asked={asked}>
-        {() =>
-          items.length === 0 ? (
-            <Empty>{words.noDecisions}</Empty>
-          ) : (
-            <>
-              <Rows
-                label={words.decisions}
-                heads={[words.from, words.to, common.count, common.reason]}
-              >
-                {items.map((decision) => (
-                  <Table.Tr key={`${decision.from} ${decision.to} ${decision.reason}`}>
-                    <Table.Td>
-                      <Instant at={decision.from} zone={job.time_zone} />
-                    </Table.Td>
-                    <Table.Td>
-                      <Instant at={decision.to} zone={job.time_zone} />
-                    </Table.Td>
-                    <Table.Td>{common.number(decision.count)}</Table.Td>
-                    <Table.Td>
-                      {(reasons as Record<string, string>)[decision.reason] ?? decision.reason}
-                      {decision.reference && (
-                        <Text size="xs" c="dimmed">
-                          {decision.reference}
-                        </Text>
+      <Listing asked={asked} none={words.noDecisions} more={words.earlier}>
+        {(items) => (
+          <Rows label={words.decisions} heads={[words.from, words.to, common.count, common.reason]}>
+            {items.map((decision) => (
+              <Table.Tr key={`${decision.from} ${decision.to} ${decision.reason}`}>
+                <Table.Td>
+                  <Instant at={decision.from} zone={job.time_zone} />
+                </Table.Td>
+                <Table.Td>
+                  <Instant at={decision.to} zone={job.time_zone} />
+                </Table.Td>
+                <Table.Td>{common.number(decision.count)}</Table.Td>
+                <Table.Td>
+                  {(reasons as Record<string, string>)[decision.reason] ?? decision.reason}
+                  {decision.reference && (
+                    <Text size="xs" c="dimmed">
+                      {decision.reference}
+                    </Text>
+                  )}
+                  {(decision.filled ?? 0) > 0 && (
+                    <Text size="xs" c="dimmed">
+                      {words.filled(decision.filled ?? 0)}
+                      {decision.filled_by && (
+                        <To to={`/runs/${decision.filled_by}`}> #{decision.filled_by}</To>
                       )}
-                      {(decision.filled ?? 0) > 0 && (
-                        <Text size="xs" c="dimmed">
-                          {words.filled(decision.filled ?? 0)}
-                          {decision.filled_by && (
-                            <To to={`/runs/${decision.filled_by}`}> #{decision.filled_by}</To>
-                          )}
-                        </Text>
-                      )}
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Rows>
-              <More asked={asked} word={words.earlier} />
-            </>
-          )
-        }
-      </Loaded>
+                    </Text>
+                  )}
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Rows>
+        )}
+      </Listing>
     </Section>
   );
 }

@@ -20,51 +20,44 @@ import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Confirm } from "../ui/confirm";
-import { Empty, Loaded } from "../ui/loaded";
-import { More, Rows, Section, To } from "../ui/parts";
+import { Listing } from "../ui/listing";
+import { Loaded } from "../ui/loaded";
+import { Rows, Section, To } from "../ui/parts";
 import { State } from "../ui/state";
 
 export function Backfills({ job }: { job: Job }) {
   const { job: words, words: common, backfill } = useWords();
   const asked = useInfiniteQuery(query.backfills(job));
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Section title={words.backfills}>
-      <Loaded asked={asked}>
-        {() =>
-          items.length === 0 ? (
-            <Empty>{words.noBackfills}</Empty>
-          ) : (
-            <>
-              <Rows
-                label={words.backfills}
-                heads={[backfill.id, common.state, words.from, words.to, common.progress]}
-              >
-                {items.map((item) => (
-                  <Table.Tr key={item.id}>
-                    <Table.Td>
-                      <To to={`/backfills/${item.id}`}>#{item.id}</To>
-                    </Table.Td>
-                    <Table.Td>
-                      <State state={item.state} />
-                    </Table.Td>
-                    <Table.Td>
-                      <Instant at={item.from} zone={job.time_zone} />
-                    </Table.Td>
-                    <Table.Td>
-                      <Instant at={item.to} zone={job.time_zone} />
-                    </Table.Td>
-                    <Table.Td style={{ whiteSpace: "nowrap" }}>
-                      {backfill.done(item.instants.done)}
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Rows>
-              <More asked={asked} />
-            </>
-          )
-        }
-      </Loaded>
+      <Listing asked={asked} none={words.noBackfills}>
+        {(items) => (
+          <Rows
+            label={words.backfills}
+            heads={[backfill.id, common.state, words.from, words.to, common.progress]}
+          >
+            {items.map((item) => (
+              <Table.Tr key={item.id}>
+                <Table.Td>
+                  <To to={`/backfills/${item.id}`}>#{item.id}</To>
+                </Table.Td>
+                <Table.Td>
+                  <State state={item.state} />
+                </Table.Td>
+                <Table.Td>
+                  <Instant at={item.from} zone={job.time_zone} />
+                </Table.Td>
+                <Table.Td>
+                  <Instant at={item.to} zone={job.time_zone} />
+                </Table.Td>
+                <Table.Td style={{ whiteSpace: "nowrap" }}>
+                  {backfill.done(item.instants.done)}
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Rows>
+        )}
+      </Listing>
     </Section>
   );
 }

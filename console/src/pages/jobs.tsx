@@ -7,8 +7,8 @@ import { Link, useNavigate, useSearchParams } from "react-router";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
-import { Empty, Loaded } from "../ui/loaded";
-import { JobLink, jobAddress, More, Page, Rows, Section } from "../ui/parts";
+import { itemsOf, Listing } from "../ui/listing";
+import { JobLink, jobAddress, Page, Rows, Section } from "../ui/parts";
 import { State } from "../ui/state";
 
 export default function Jobs() {
@@ -34,7 +34,7 @@ export default function Jobs() {
     );
   }, [settled]);
   const asked = useInfiniteQuery(query.jobs({ search: search || undefined, state }));
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
+  const items = itemsOf(asked);
   // A search from the box in the header that names one job goes straight to it.
   const exact = params.get("open") === "1" ? items.find((job) => job.name === search) : undefined;
   const found =
@@ -81,60 +81,53 @@ export default function Jobs() {
         />
       </Group>
       <Section title={jobs.title}>
-        <Loaded asked={asked}>
-          {() =>
-            items.length === 0 && !asked.hasNextPage ? (
-              <Empty>{search || state ? jobs.noneFound : jobs.none}</Empty>
-            ) : (
-              <>
-                <Rows
-                  label={jobs.title}
-                  heads={[
-                    words.name,
-                    words.state,
-                    words.next,
-                    words.active,
-                    words.zone,
-                    words.revision,
-                  ]}
-                >
-                  {items.map((job) => (
-                    <Table.Tr key={job.uid}>
-                      <Table.Td>
-                        <JobLink job={job} />
-                        {job.title && (
-                          <Text size="xs" c="dimmed">
-                            {job.title}
-                          </Text>
-                        )}
-                      </Table.Td>
-                      <Table.Td>
-                        <State state={job.paused ? "paused" : "live"} />
-                      </Table.Td>
-                      <Table.Td>
-                        <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
-                      </Table.Td>
-                      <Table.Td>
-                        {job.active_runs > 0 ? (
-                          <Badge variant="light" radius="sm">
-                            {words.number(job.active_runs)}
-                          </Badge>
-                        ) : (
-                          <Text size="sm" c="dimmed" span>
-                            0
-                          </Text>
-                        )}
-                      </Table.Td>
-                      <Table.Td>{job.time_zone}</Table.Td>
-                      <Table.Td>{job.revision}</Table.Td>
-                    </Table.Tr>
-                  ))}
-                </Rows>
-                <More asked={asked} />
-              </>
-            )
-          }
-        </Loaded>
+        <Listing asked={asked} none={search || state ? jobs.noneFound : jobs.none}>
+          {() => (
+            <Rows
+              label={jobs.title}
+              heads={[
+                words.name,
+                words.state,
+                words.next,
+                words.active,
+                words.zone,
+                words.revision,
+              ]}
+            >
+              {items.map((job) => (
+                <Table.Tr key={job.uid}>
+                  <Table.Td>
+                    <JobLink job={job} />
+                    {job.title && (
+                      <Text size="xs" c="dimmed">
+                        {job.title}
+                      </Text>
+                    )}
+                  </Table.Td>
+                  <Table.Td>
+                    <State state={job.paused ? "paused" : "live"} />
+                  </Table.Td>
+                  <Table.Td>
+                    <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
+                  </Table.Td>
+                  <Table.Td>
+                    {job.active_runs > 0 ? (
+                      <Badge variant="light" radius="sm">
+                        {words.number(job.active_runs)}
+                      </Badge>
+                    ) : (
+                      <Text size="sm" c="dimmed" span>
+                        0
+                      </Text>
+                    )}
+                  </Table.Td>
+                  <Table.Td>{job.time_zone}</Table.Td>
+                  <Table.Td>{job.revision}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Rows>
+          )}
+        </Listing>
       </Section>
     </Page>
   );

@@ -6,8 +6,8 @@ import { useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
-import { Empty, Loaded } from "../ui/loaded";
-import { More, Page, Section } from "../ui/parts";
+import { Listing } from "../ui/listing";
+import { Page, Section } from "../ui/parts";
 import { RunRows } from "../ui/run_rows";
 
 const STATES = ["scheduled", "running", "succeeded", "partial", "failed", "cancelled"] as const;
@@ -30,7 +30,6 @@ export default function Runs() {
     if (settled !== (job ?? "")) change("job", settled);
   }, [settled]);
   const asked = useInfiniteQuery(query.runs({ job, state }));
-  const items = asked.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Page title={runs.title}>
       <Group align="flex-end">
@@ -52,18 +51,9 @@ export default function Runs() {
         />
       </Group>
       <Section title={runs.title}>
-        <Loaded asked={asked}>
-          {() =>
-            items.length === 0 ? (
-              <Empty>{runs.none}</Empty>
-            ) : (
-              <>
-                <RunRows runs={items} label={runs.title} />
-                <More asked={asked} />
-              </>
-            )
-          }
-        </Loaded>
+        <Listing asked={asked} none={runs.none}>
+          {(items) => <RunRows runs={items} label={runs.title} />}
+        </Listing>
       </Section>
     </Page>
   );
