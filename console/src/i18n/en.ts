@@ -16,7 +16,6 @@ export const en = {
     menu: "Menu",
     skip: "Skip to the content",
     search: "Find a job or run: name, number, trace id, key",
-    searchLabel: "Find",
     zone: "Times in",
     zoneJob: "Job's zone",
     zoneBrowser: "Browser",
@@ -93,7 +92,6 @@ export const en = {
     anyState: "Any state",
     allJobs: "All jobs",
     byRequest: "on request",
-    ago: (text: string) => `${text} ago`,
     ahead: (text: string) => `in ${text}`,
     of: (part: number, all: number) => `${n(part)} of ${n(all)}`,
   },
@@ -126,7 +124,6 @@ export const en = {
   },
   overview: {
     title: "Overview",
-    attention: "Wants attention",
     now: "Now",
     day: "In the last 24 hours",
     soon: "The next hour",
@@ -151,7 +148,6 @@ export const en = {
     idle: "Duties in nobody's hands",
     load: "Jobs that come due, by 5 minutes",
     atLeast: (count: number) => `${n(count)} or more`,
-    quiet: "Nothing wants attention.",
     firstJob: "There is no job yet.",
   },
   jobs: {
@@ -323,7 +319,6 @@ export const en = {
     retryEffect: (failed: number, cancelled: number) =>
       `${n(failed)} failed and ${n(cancelled)} cancelled shards run again from their checkpoints, with a new budget of attempts. Shards that succeeded are not touched; discarded ones stay out.`,
     retryGo: "Retry them",
-    runAgain: "Run again",
   },
   shard: {
     title: (run: number, no: number) => `Shard ${no} of run ${run}`,
@@ -427,7 +422,6 @@ export const en = {
     store: "Store",
     disk: (free: string, all: string) => `${free} of ${all} free`,
     clock: "Store's clock",
-    notReady: "Not ready",
     ready: "Ready",
     clockHeld: (seconds: number) =>
       `The store's clock stepped ahead by ${n(seconds)} s: nothing fires until that is accepted.`,
