@@ -739,8 +739,8 @@ export interface paths {
         };
         /**
          * Events as they are committed, as server-sent events: `id` is the event's number, `data` the event.
-         *     The first one, `begin`, has no event but the number from which it goes on. For display: what must
-         *     not miss an event reads `/events`.
+         *     The first one, `begin`, has no event but the number from which it goes on. For display: it may miss
+         *     one or send it twice; what must not miss an event reads `/events`.
          */
         get: operations["history_watch"];
         put?: never;

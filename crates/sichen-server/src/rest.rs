@@ -75,6 +75,7 @@ struct Shared {
     exporting: Arc<Semaphore>,
     probing: Arc<Semaphore>,
     watching: Arc<Semaphore>,
+    tail: watch::Tail,
     timeout: Duration,
 }
 
@@ -98,6 +99,7 @@ impl Api {
             exporting: Arc::new(Semaphore::new(1)),
             probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
             watching: Arc::new(Semaphore::new(watch::MAX_WATCHERS)),
+            tail: watch::Tail::default(),
             timeout,
         }))
     }

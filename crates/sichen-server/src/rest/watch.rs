@@ -1,17 +1,17 @@
 //! The event log as it grows: server-sent events for those who show what is.
 //!
 //! # Invariants
-//! - Every event that is committed within [`SETTLED_AFTER`] looks of one with a higher number is sent,
-//!   once, though it comes out of order: numbers are given before the commit.
-//! - A watcher costs one look at the log each [`LOOK_EACH`], whatever it does; there are at most
-//!   [`MAX_WATCHERS`].
+//! - For display: each event that the node finds is sent to all who watch it, in the order in which
+//!   they are found ([`tail`]). One that is committed late may come after one with a higher number;
+//!   it may also come twice, or never, to who was away meanwhile, and is never sent where more events
+//!   come than are kept in mind. Who comes again rereads what it shows.
+//! - Watchers share one look at the log; there are at most [`MAX_WATCHERS`].
 //! - It ends when the node stops: a stop waits for no watcher.
 //!
 //! # Not here
 //! The log in pages, from its beginning ([`super::history`]): what must not miss anything reads that.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -21,24 +21,22 @@ use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Deserialize;
-use sichen_core::event::Event;
-use sichen_core::port::{self, EventFilter, MAX_PAGE, Page};
+use sichen_core::port;
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
 use super::answer::Failed;
 use super::request::{self, Params};
-use super::{Api, convert, wire};
+use super::{Api, wire};
+
+mod tail;
+
+pub(super) use tail::Tail;
+use tail::{LOOK_EACH, News};
 
 /// Watchers that one node serves at once; more are asked to come again.
 pub const MAX_WATCHERS: usize = 64;
-/// How often a watcher's log is looked at.
-const LOOK_EACH: Duration = Duration::from_millis(500);
-/// Looks after which no event with a lower number is awaited any more: 5 seconds.
-const SETTLED_AFTER: u64 = 10;
-/// Events that are kept in mind while lower numbers may still come.
-const MAX_UNSETTLED: usize = 2_000;
-/// Pages of events that one look reads.
+/// Pages of older events that a watcher is sent at once.
 const MAX_PAGES: usize = 5;
 /// How often a watcher hears something, if only a comment.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
@@ -54,8 +52,8 @@ pub(super) struct From {
 }
 
 /// Events as they are committed, as server-sent events: `id` is the event's number, `data` the event.
-/// The first one, `begin`, has no event but the number from which it goes on. For display: what must
-/// not miss an event reads `/events`.
+/// The first one, `begin`, has no event but the number from which it goes on. For display: it may miss
+/// one or send it twice; what must not miss an event reads `/events`.
 #[utoipa::path(
     get,
     path = "/watch",
@@ -71,7 +69,7 @@ pub(super) async fn watch(
     Params(from): Params<From>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
-    let Ok(place) = api.0.watching.clone().try_acquire_owned() else {
+    let Ok(room) = api.0.watching.clone().try_acquire_owned() else {
         let message = format!("SC5034: {MAX_WATCHERS} watch this node already; come again later");
         return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
@@ -81,17 +79,20 @@ pub(super) async fn watch(
         Some(Err(_)) => return Err(Failed::bad("SC5021: Last-Event-ID is no number")),
         None => from.after,
     };
-    let after = match known {
-        Some(text) => number(&text)?,
-        None => api.store().get_last_event().await?,
+    let (after, place) = if let Some(text) = known {
+        let after = number(&text)?;
+        (after, Place::Behind(after))
+    } else {
+        let end = api.0.tail.end(api.store()).await?;
+        (end.last(), Place::With(end.place()))
     };
     let begin = Sent::default().event("begin").id(after.to_string());
     let begin = begin.data(format!(r#"{{"after":{after}}}"#));
     let watcher = Watcher {
         api,
-        log: Log::new(after),
+        place,
         sending: VecDeque::from([begin]),
-        _place: place,
+        _room: room,
     };
     let sent = stream::unfold(watcher, async |mut watcher| {
         let next = watcher.next().await?;
@@ -112,25 +113,43 @@ fn number(text: &str) -> Result<u64, Failed> {
 
 struct Watcher {
     api: Api,
-    log: Log,
+    place: Place,
     sending: VecDeque<Sent>,
-    _place: OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
+}
+
+/// How far a watcher is.
+enum Place {
+    /// It knows the log up to this number, which is before the end that all share.
+    Behind(u64),
+    /// It goes with the others, from this place on.
+    With(u64),
 }
 
 impl Watcher {
-    /// What is sent next; nothing more once the node stops or the store fails.
+    /// What is sent next; nothing more once the node stops, the store fails, or what this watcher has
+    /// not had yet is no longer kept.
     async fn next(&mut self) -> Option<Sent> {
+        let api = self.api.clone();
         loop {
             if let Some(sent) = self.sending.pop_front() {
                 return Some(sent);
             }
-            tokio::select! {
-                () = self.api.0.streams.closing() => return None,
-                () = tokio::time::sleep(LOOK_EACH) => {}
-            }
-            match self.look().await {
-                Ok(fresh) => self.sending.extend(fresh.iter().filter_map(sent)),
+            let look = async {
+                tokio::time::sleep(LOOK_EACH).await;
+                self.look().await
+            };
+            let fresh = tokio::select! {
+                () = api.0.streams.closing() => return None,
+                fresh = look => fresh,
+            };
+            match fresh {
+                Ok(Some(fresh)) => self.sending.extend(fresh.iter().map(sent)),
                 // The watcher comes again with the number it has.
+                Ok(None) => {
+                    tracing::debug!("a watcher that reads too slowly is let go");
+                    return None;
+                }
                 Err(error) => {
                     tracing::debug!(%error, "a watcher is let go");
                     return None;
@@ -139,82 +158,39 @@ impl Watcher {
         }
     }
 
-    async fn look(&mut self) -> Result<Vec<Event>, port::Error> {
-        let mut fresh = Vec::new();
-        let mut after = self.log.settled;
+    /// What it has not had yet; nothing if some of that is no longer kept.
+    async fn look(&mut self) -> Result<Option<Vec<News>>, port::Error> {
+        let store = self.api.store();
+        let mut older = Vec::new();
         for _ in 0..MAX_PAGES {
-            let page = Page {
-                after: Some(after),
-                limit: MAX_PAGE,
+            let end = self.api.0.tail.end(store).await?;
+            let after = match self.place {
+                Place::Behind(after) => after,
+                Place::With(place) => {
+                    self.place = Place::With(end.place());
+                    return Ok(end.from(place));
+                }
             };
-            let events = self.api.store().list_events(EventFilter::default(), page);
-            let events = events.await?;
-            let Some(last) = events.last().map(|event| event.seq) else {
-                break;
-            };
-            let full = events.len() == MAX_PAGE as usize;
-            fresh.extend(
-                events
-                    .into_iter()
-                    .filter(|event| self.log.is_new(event.seq)),
-            );
-            after = last;
-            if !full {
+            if let Some(fresh) = end.after(after) {
+                self.place = Place::With(end.place());
+                older.extend(fresh);
                 break;
             }
+            // What is settled is read from the log; the end knows the rest.
+            let settled = end.settled;
+            drop(end);
+            let mut page = tail::read(store, after, 1).await?;
+            let last = page.last().map_or(settled, |event| event.seq);
+            self.place = Place::Behind(last.min(settled));
+            page.retain(|event| event.seq <= settled);
+            older.extend(page.iter().filter_map(News::of));
         }
-        self.log.settle();
-        Ok(fresh)
+        Ok(Some(older))
     }
 }
 
-fn sent(event: &Event) -> Option<Sent> {
-    let data = serde_json::to_string(&convert::event(event)).ok()?;
-    Some(Sent::default().id(event.seq.to_string()).data(data))
-}
-
-/// Which events a watcher has had.
-#[derive(Debug)]
-struct Log {
-    /// Up to this number all have been, or will never come.
-    settled: u64,
-    /// Those after it that have been, with the look that found them.
-    seen: BTreeMap<u64, u64>,
-    looks: u64,
-}
-
-impl Log {
-    fn new(after: u64) -> Self {
-        Self {
-            settled: after,
-            seen: BTreeMap::new(),
-            looks: 0,
-        }
-    }
-
-    fn is_new(&mut self, seq: u64) -> bool {
-        match self.seen.entry(seq) {
-            Entry::Vacant(place) => {
-                place.insert(self.looks);
-                true
-            }
-            Entry::Occupied(_) => false,
-        }
-    }
-
-    /// Ends a look: what was seen long ago is settled, and so is what there is no more room for.
-    fn settle(&mut self) {
-        self.looks += 1;
-        while let Some(first) = self.seen.first_entry() {
-            let old = *first.get() + SETTLED_AFTER <= self.looks;
-            if !old && self.seen.len() <= MAX_UNSETTLED {
-                break;
-            }
-            if let Some((seq, _)) = self.seen.pop_first() {
-                self.settled = seq;
-            }
-        }
-    }
+fn sent(news: &News) -> Sent {
+    Sent::default().id(news.seq.to_string()).data(&news.data)
 }
 
 #[cfg(test)]
