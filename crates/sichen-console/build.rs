@@ -4,8 +4,11 @@
 //! starts to serve, if somebody has built it. Where Node is missing the build says so and goes on;
 //! the page that is then served says how to get the console.
 //!
-//! `SICHEN_CONSOLE` steers it: `skip` builds nothing, `build` builds in every profile and fails
-//! where it can't.
+//! A release build embeds what it has built itself, or nothing: pages of an older build would not fit
+//! the server.
+//!
+//! `SICHEN_CONSOLE` steers it: `skip` builds nothing, so that a release has no console; `build` builds
+//! in every profile and fails where it can't.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +26,7 @@ const SOURCES: &[&str] = &[
 ];
 
 fn main() {
+    println!("cargo:rustc-check-cfg=cfg(left_out)");
     println!("cargo:rerun-if-env-changed=SICHEN_CONSOLE");
     let console = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console");
     for source in SOURCES {
@@ -30,16 +34,25 @@ fn main() {
     }
     let wish = std::env::var("SICHEN_CONSOLE").unwrap_or_default();
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    if wish == "skip" && release {
+        leave_out();
+    }
     if wish == "skip" || (wish != "build" && !release) {
         return;
     }
     if let Err(why) = build(&console) {
         assert!(wish != "build", "the console can't be built: {why}");
+        leave_out();
         println!("cargo:warning=the console is not in this build: {why}");
         println!(
             "cargo:warning=install Node.js 20.19 or newer with npm and build again, or set SICHEN_CONSOLE=skip"
         );
     }
+}
+
+/// No pages, though `console/dist` may have some.
+fn leave_out() {
+    println!("cargo:rustc-cfg=left_out");
 }
 
 fn build(console: &Path) -> Result<(), String> {

@@ -2,13 +2,15 @@
 //!
 //! # Invariants
 //! - Nothing outside `console/dist` is ever read.
-//! - A build without Node has no pages, and says so ([`get`] of `index.html` finds nothing).
+//! - A release build that built no pages (`left_out`, by `build.rs`) has none, and says so: [`get`] of
+//!   `index.html` finds nothing, whatever an older build left in `console/dist`.
 //!
 //! # Not here
 //! Serving them, with which headers (`sichen-server`); their source (`console/`).
 
 use std::borrow::Cow;
 
+#[cfg(not(left_out))]
 #[derive(rust_embed::RustEmbed)]
 #[folder = "../../console/dist"]
 #[allow_missing = true]
@@ -24,6 +26,7 @@ pub struct File {
 }
 
 /// The file at `path`, such as `index.html`.
+#[cfg(not(left_out))]
 #[must_use]
 pub fn get(path: &str) -> Option<File> {
     let found = Dist::get(path)?;
@@ -31,4 +34,11 @@ pub fn get(path: &str) -> Option<File> {
         sha256: found.metadata.sha256_hash(),
         bytes: found.data,
     })
+}
+
+/// No file: this build has no console.
+#[cfg(left_out)]
+#[must_use]
+pub fn get(_path: &str) -> Option<File> {
+    None
 }
