@@ -27,10 +27,7 @@ const PAGES: &[&str] = &[
     "dead-letters",
     "calendars",
     "backfills",
-    "skipped",
-    "events",
     "cluster",
-    "find",
 ];
 
 /// Styles are set by scripts too, so they may stand in the page; scripts may not.
@@ -69,6 +66,10 @@ async fn page(headers: HeaderMap) -> Response {
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    // An encoded slash makes a path of what should be a name.
+    if name.contains(['/', '\\']) {
+        return guarded(StatusCode::NOT_FOUND.into_response());
+    }
     let kept = HeaderValue::from_static("public, max-age=31536000, immutable");
     let found = file(&format!("assets/{name}"), &headers, kept);
     found.unwrap_or_else(|| guarded(StatusCode::NOT_FOUND.into_response()))
