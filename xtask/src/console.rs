@@ -16,6 +16,8 @@ use clap::Args;
 
 use crate::{services, stage, workspace};
 
+/// The oldest Node.js that will do, as `console/package.json` has it.
+const NODE: (u32, u32) = (20, 19);
 /// Where Debian and others put the browser.
 const CHROMIUM: &[&str] = &["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 /// The browser, and letters for Chinese.
@@ -103,18 +105,21 @@ fn untested(why: &str) -> Result<()> {
 fn missing_node() -> Option<String> {
     let told = Command::new("node").arg("--version").output().ok();
     let told = told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned());
-    let major = told.as_deref().and_then(|told| {
-        let major = told.strip_prefix('v')?.split('.').next()?;
-        major.parse::<u32>().ok()
-    });
-    match major {
-        Some(20..) => None,
+    match told.as_deref().and_then(version) {
+        Some(version) if version >= NODE => None,
         Some(_) => Some(format!(
             "Node.js 20.19 or newer is needed, not {}",
             told.unwrap_or_default()
         )),
         None => Some("Node.js is missing (20.19 or newer, with npm)".to_owned()),
     }
+}
+
+/// The major and minor number of `v20.19.4`.
+fn version(told: &str) -> Option<(u32, u32)> {
+    let mut numbers = told.strip_prefix('v')?.split('.');
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
 }
 
 fn chromium() -> Option<&'static str> {
@@ -141,4 +146,16 @@ fn names_no_registry() -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NODE, version};
+
+    #[test]
+    fn an_older_node_is_refused_by_its_minor_number_too() {
+        let enough = |told: &str| version(told).is_some_and(|version| version >= NODE);
+        assert!(enough("v20.19.0") && enough("v22.1.0"));
+        assert!(!enough("v20.0.0") && !enough("v18.20.4") && !enough("20") && !enough(""));
+    }
 }
