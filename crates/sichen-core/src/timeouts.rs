@@ -14,7 +14,7 @@ use crate::model::Shard;
 
 /// The shortest grace that a job may give its attempts: 0 would leave no time to hear of the end.
 pub const MIN_STOP_GRACE: SignedDuration = SignedDuration::from_millis(100);
-/// The longest.
+/// The longest grace that a job may give its attempts to stop.
 pub const MAX_STOP_GRACE: SignedDuration = SignedDuration::from_mins(10);
 
 /// Whether an attempt whose limit passed at `over` may still be within its `grace`, with time to say

@@ -116,7 +116,9 @@ mod on {
             .create(true)
             .append(true)
             .open(path);
-        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
+        // In one write: several processes append to it.
+        let line = format!("{name}\n");
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 }
 

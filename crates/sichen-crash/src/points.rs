@@ -31,6 +31,7 @@ pub const POINTS: &[Points] = &[
             "register_node",
             "claim_duties",
             "release_duties",
+            "end_node",
             "apply_job",
             "set_job_paused",
             "delete_job",

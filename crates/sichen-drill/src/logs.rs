@@ -9,7 +9,7 @@ use crate::drill::Expected;
 
 /// Unexpected lines that are kept; the rest is counted.
 pub const MAX_KEPT: usize = 50;
-/// Of a line that is kept.
+/// Characters of a line that is kept.
 const MAX_LINE: usize = 400;
 
 /// A line of level WARN or ERROR.

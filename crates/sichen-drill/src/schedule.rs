@@ -20,7 +20,7 @@ const PAUSE_MS: u64 = 4_000;
 pub const MAX_FAULTS: usize = 200;
 /// The shortest drill, for one round of the longest fault.
 pub const SHORTEST_MS: u64 = WARM_UP_MS + RECOVERY_MS;
-/// The longest.
+/// The longest drill, in milliseconds.
 pub const MAX_DURATION_MS: u64 = 24 * 3_600_000;
 
 /// A fault to come.

@@ -86,7 +86,9 @@ impl Coordinator {
     /// # Errors
     /// As the store; the duties stay usable until the lease would have ended.
     pub async fn run_once(&self, now: Timestamp) -> Result<Pass, Error> {
+        let alone = self.passing.lock().await;
         let told = self.pass(now).await?;
+        drop(alone);
         let mut state = self.lock();
         Ok(Pass {
             told,
@@ -100,8 +102,8 @@ impl Coordinator {
         &self.woken
     }
 
+    /// To be called while `passing` is held.
     async fn pass(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
-        let _alone = self.passing.lock().await;
         if self.lock().draining {
             return Ok(None);
         }
@@ -296,11 +298,15 @@ impl Coordinator {
         if self.fence(&key, now).is_some() {
             return Ok(None);
         }
-        let fresh = self.lock().looked_within(now, FRESH);
-        if new || !fresh {
-            self.lock().look = true;
-            self.pass(now).await?;
-            self.woken.notify_one();
+        let fresh = || !new && self.lock().looked_within(now, FRESH);
+        if !fresh() {
+            let _alone = self.passing.lock().await;
+            // Of many who ask at once, the first looks for all.
+            if !fresh() {
+                self.lock().look = true;
+                self.pass(now).await?;
+                self.woken.notify_one();
+            }
         }
         Ok(self.seen_elsewhere(pool))
     }
@@ -392,15 +398,17 @@ impl Coordinator {
     /// # Errors
     /// As the store; a peer then waits for the lease to end.
     pub async fn hand_over(&self) -> Result<(), Error> {
-        let (node, fences) = {
+        let fences = {
             let mut state = self.lock();
             state.draining = true;
             state.valid_until = None;
             let mut owned = std::mem::take(&mut state.owned);
             owned.extend(std::mem::take(&mut state.leaving));
-            (state.node, fences_of(owned))
+            fences_of(owned)
         };
         let _alone = self.passing.lock().await;
+        // Known only now: the pass that was under way may have registered the node.
+        let node = self.node();
         let store = &*self.context.store;
         if !fences.is_empty() {
             let op = self.context.op(self.actor());

@@ -359,16 +359,20 @@ impl Sessions {
     /// Takes checkpoints and progress; one verdict each, in order.
     ///
     /// # Errors
-    /// As the store; nothing was stored, and the worker's next report brings it again.
+    /// As the store; what was not stored, the worker's next report brings again.
     pub async fn checkpoint(
         &self,
         actor: &str,
-        items: Vec<SaveCheckpoint>,
+        mut items: Vec<SaveCheckpoint>,
     ) -> Result<Vec<CheckpointVerdict>, Error> {
-        self.context
-            .store
-            .save_checkpoints(self.context.op(actor), items)
-            .await
+        let mut verdicts = Vec::with_capacity(items.len());
+        while !items.is_empty() {
+            let rest = items.split_off(items.len().min(MAX_BATCH));
+            let batch = std::mem::replace(&mut items, rest);
+            let op = self.context.op(actor);
+            verdicts.extend(self.context.store.save_checkpoints(op, batch).await?);
+        }
+        Ok(verdicts)
     }
 
     /// The worker takes no more work.

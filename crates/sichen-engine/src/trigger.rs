@@ -143,11 +143,7 @@ impl Trigger {
             .list_outdated_jobs(self.owned(now), data, LIMIT)
             .await?;
         let mut pass = Pass::default();
-        if outdated.len() == LIMIT as usize {
-            // The rest has its turn with the next pass.
-            *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            pass.next = Some(now);
-        }
+        let full = outdated.len() == LIMIT as usize;
         let (mut items, mut names) = (Vec::new(), Vec::new());
         let free = |job: &Job| !self.blocked.is_paused(job.uid, now);
         for job in outdated.into_iter().filter(free) {
@@ -163,6 +159,12 @@ impl Trigger {
         if !items.is_empty() {
             let (jobs, data) = (items.len(), zone_data_version());
             tracing::info!(jobs, data, "newer zone data is adopted");
+            if full {
+                // The rest has its turn with the next pass. Not if none of these could be moved on:
+                // the same ones would come again and again.
+                *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                pass.next = Some(now);
+            }
         }
         self.write(items, names, now, &mut pass).await?;
         Ok(pass)

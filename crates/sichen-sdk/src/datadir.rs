@@ -9,10 +9,18 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::edge;
+
+/// How often a taken lock is tried, over two seconds: it may outlive the process that took it, in a
+/// child that was forked and has not become its program yet.
+const TRIES: u32 = 100;
+const TRY_EACH: Duration = Duration::from_millis(20);
 
 /// An opened and locked data directory.
 #[derive(Debug)]
@@ -43,7 +51,7 @@ impl DataDir {
     /// Creates the directory if it is missing, locks it, and reads or makes the worker's uid.
     ///
     /// # Errors
-    /// [`Error::InUse`] while another process has it open.
+    /// [`Error::InUse`] if another process still has it open after two seconds.
     pub fn open(path: impl Into<PathBuf>) -> Result<DataDir, Error> {
         let path = path.into();
         let io = |at: &Path| {
@@ -58,10 +66,10 @@ impl DataDir {
             .write(true)
             .open(&lock_path)
             .map_err(io(&lock_path))?;
-        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        let lock = match lock(file) {
             Ok(lock) => lock,
-            Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::InUse(path)),
-            Err((_, errno)) => {
+            Err(Errno::EWOULDBLOCK) => return Err(Error::InUse(path)),
+            Err(errno) => {
                 return Err(Error::Io {
                     path: lock_path,
                     source: errno.into(),
@@ -96,6 +104,19 @@ impl DataDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn lock(mut file: File) -> Result<Flock<File>, Errno> {
+    let mut tries = 1;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((given_back, Errno::EWOULDBLOCK)) if tries < TRIES => file = given_back,
+            Err((_, errno)) => return Err(errno),
+        }
+        tries += 1;
+        thread::park_timeout(TRY_EACH);
     }
 }
 

@@ -99,7 +99,7 @@ pub fn settled(run: &Run, sums: &Progress) -> Option<Settled> {
 pub const STARTING_DEADLINE: &str = "starting_deadline";
 
 /// The detail of the stop of a run whose shards used up the failed attempts that they share.
-pub const MAX_FAILURES: &str = "max_failures";
+pub const FAILURES_USED_UP: &str = "max_failures";
 
 /// Why an open run is to be stopped at `now`, if its time is over: cause and detail.
 ///

@@ -8,7 +8,7 @@
 
 use jiff::Timestamp;
 
-use super::run::MAX_FAILURES;
+use super::run::FAILURES_USED_UP;
 use super::{AttemptEnd, ShardState, StopCause};
 use crate::ids::{ShardKey, Token};
 use crate::model::Run;
@@ -141,7 +141,7 @@ impl Transition {
             ..self
         };
         let committed = last.with_failures(Some(failures));
-        let used_up = (StopCause::Fatal, MAX_FAILURES);
+        let used_up = (StopCause::Fatal, FAILURES_USED_UP);
         Committed {
             stops_run: committed.stops_run.or(Some(used_up)),
             ..committed

@@ -276,7 +276,7 @@ fn what_ends_past_the_deadline_stops_the_run() {
 #[test]
 fn the_attempt_that_uses_up_the_shared_budget_is_the_last_one() {
     use ShardState::{Cancelled, Failed, Retry, Succeeded};
-    let used_up = Some((StopCause::Fatal, MAX_FAILURES));
+    let used_up = Some((StopCause::Fatal, FAILURES_USED_UP));
     let check = |ending, before, stop: Option<StopCause>, expect: (_, Option<u32>, _)| {
         let policy = retry::Policy {
             max_failures: Some(10),

@@ -66,8 +66,8 @@ impl State {
     }
 
     pub fn looked_within(&self, now: Timestamp, length: SignedDuration) -> bool {
-        let since = self.looked_at.map(|at| now.duration_since(at));
-        since.is_some_and(|since| !since.is_negative() && since < length)
+        let apart = self.looked_at.map(|at| now.duration_since(at).abs());
+        apart.is_some_and(|apart| apart < length)
     }
 
     /// Forgets what went with the node's lease.

@@ -152,8 +152,8 @@ impl PostgresBeacon {
             ended = self.speak(&client, &mut noted, wait) => ended,
         };
         if self.lock().open.take().is_some() {
-            // Full, the news is known already: it is read before anything else is done.
-            let _ = self.hears.try_send(Heard::Lost);
+            // Never left out, unlike a hint: until it is heard, the node takes its sign for shown.
+            let _ = self.hears.send(Heard::Lost).await;
         }
         ended
     }
