@@ -6,7 +6,7 @@ use serde_json::json;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
 use sichen_core::model::Progress;
-use sichen_core::port::SaveCheckpoint;
+use sichen_core::port::{CheckpointVerdict, MAX_BATCH, SaveCheckpoint};
 use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::sessions::{BeatAnswer, ReportVerdict};
 use sichen_engine::work::Work;
@@ -31,6 +31,30 @@ fn progress(node: &Node, work: &Work, done: u64, idle: i64) {
         idle: secs(idle),
     };
     block_on(node.engine.sessions.checkpoint("worker w1", vec![item])).unwrap();
+}
+
+/// A worker may hold more attempts than a store takes in one batch, and tells of all in one beat.
+#[test]
+fn a_beat_may_tell_of_more_attempts_than_one_batch_holds() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let worker = node.worker(&cluster, "w1", 1);
+    let job = cluster.apply("j", json!({ "run": { "handler": "h" } }));
+    cluster.run(job, "k");
+    node.dispatch(&cluster);
+    let work = node.grants(worker).pop().unwrap();
+    let item = SaveCheckpoint {
+        key: work.shard.key,
+        token: work.shard.token,
+        session: worker,
+        checkpoint: None,
+        progress: Progress::default(),
+        idle: secs(0),
+    };
+    let many = vec![item; MAX_BATCH + 1];
+    let saved = block_on(node.engine.sessions.checkpoint("worker w1", many)).unwrap();
+    assert_eq!(saved, vec![CheckpointVerdict::Saved; MAX_BATCH + 1]);
 }
 
 #[test]

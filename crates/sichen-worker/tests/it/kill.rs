@@ -31,6 +31,14 @@ fn cancel(grace_ms: u64) -> FromServer {
     })
 }
 
+/// Of a job whose attempts may take long to stop, so that the cancellation alone says how long.
+fn patient(grant: v1::Grant) -> v1::Grant {
+    v1::Grant {
+        grace_ms: 60_000,
+        ..grant
+    }
+}
+
 #[tokio::test]
 async fn a_stubborn_tree_is_gone_before_its_cancellation_is_reported() {
     for containment in ALL {
@@ -40,7 +48,7 @@ async fn a_stubborn_tree_is_gone_before_its_cancellation_is_reported() {
             ..config(&fake, dir.path(), STUBBORN)
         };
         let (_workers, mut conn) = start(&mut fake, config).await;
-        conn.grant(grant("script", 5, "{}")).await;
+        conn.grant(patient(grant("script", 5, "{}"))).await;
         let tree = pids(&dir.path().join("attempts/7.0.1.5"), TREE).await;
         assert!(tree.iter().all(|pid| alive(pid)));
         let asked = Instant::now();
@@ -66,7 +74,7 @@ async fn the_rest_of_a_tree_has_its_grace_when_the_main_process_ends_first() {
                   echo $$; exec sleep 300";
     let config = config(&fake, dir.path(), script);
     let (_workers, mut conn) = start(&mut fake, config).await;
-    conn.grant(grant("script", 5, "{}")).await;
+    conn.grant(patient(grant("script", 5, "{}"))).await;
     let attempt = dir.path().join("attempts/7.0.1.5");
     pids(&attempt, 2).await;
     conn.send(cancel(60_000)).await;
@@ -148,7 +156,7 @@ async fn the_trees_of_a_killed_worker_are_gone_within_two_seconds() {
         let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
         let worker = Worker::contained(&fake, dir.path(), STUBBORN, containment);
         let (mut conn, _) = fake.welcomed(1).await;
-        conn.grant(grant("script", 5, "{}")).await;
+        conn.grant(patient(grant("script", 5, "{}"))).await;
         let tree = pids(&dir.path().join("attempts/7.0.1.5"), TREE).await;
         let killed = Instant::now();
         worker.signal(nix::sys::signal::Signal::SIGKILL);
