@@ -32,6 +32,9 @@ fn main() {
     for source in SOURCES {
         println!("cargo:rerun-if-changed={}", console.join(source).display());
     }
+    // What reads it in a debug build takes its place from how it was found at compile time: it has to be
+    // there, if empty, for pages that are built later to be found. One that can't be made has none.
+    let _ = std::fs::create_dir_all(console.join("dist"));
     let wish = std::env::var("SICHEN_CONSOLE").unwrap_or_default();
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if wish == "skip" && release {
