@@ -187,7 +187,6 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     let before = shares(&peers, 0);
     in_mid_run(&peers, 0);
     peers.database.stop_at_once();
-    std::thread::sleep(Duration::from_millis(500));
     until("a node says that it is not ready", || {
         peers.nodes[0].ready().0 == 503
     });
