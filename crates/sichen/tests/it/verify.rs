@@ -40,7 +40,8 @@ const AGE: &str = "update event set at = at - 172800000000 \
 fn what_is_wrong_with_a_copy_is_named(mut scene: Scene) {
     let worker = scene.worker("w1", &scene.server.url, 2);
     let marker = scene.path("marker");
-    let once = format!("test -e {0} || {{ touch {0}; exit 1; }}", text(&marker));
+    // Two shards run at a time: making a folder lets exactly one of them fail.
+    let once = format!("if mkdir {}; then exit 1; fi", text(&marker));
     let retry = json!({ "maxAttempts": 3, "backoff": { "fixed": "50ms" } });
     let run = json!({ "process": { "argv": ["/bin/sh", "-c", once] } });
     scene.apply_spec(
