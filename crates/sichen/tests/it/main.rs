@@ -19,6 +19,7 @@ mod data_source;
 mod database;
 mod dead_letters;
 mod demo;
+mod deploy;
 mod drill;
 mod examples;
 mod export;
