@@ -218,8 +218,8 @@ impl Dispatcher {
                     break;
                 }
                 let keys: Vec<ShardKey> = placements.iter().map(|p| p.key).collect();
-                let known = self.room.remove(&pool, &keys);
-                let grants = self.grant(&pool, &fence, now, placements, &known, &mut pass);
+                let documents = self.room.remove(&pool, &keys);
+                let grants = self.grant(&pool, &fence, now, placements, &documents, &mut pass);
                 if let Err(error) = grants.await {
                     self.room.incomplete(&pool);
                     return Err(error);
@@ -239,11 +239,11 @@ impl Dispatcher {
         fence: &Fence,
         now: Timestamp,
         placements: Vec<Placement>,
-        known: &BTreeMap<RunId, (Arc<Run>, Arc<Document>)>,
+        documents: &BTreeMap<RunId, Arc<Document>>,
         pass: &mut Pass,
     ) -> Result<usize, Error> {
         let grants = placements.iter().filter_map(|p| {
-            let (_, document) = known.get(&p.key.run)?;
+            let document = documents.get(&p.key.run)?;
             let mut timeouts = document.timeouts();
             if p.key.no.is_plan() {
                 // A query gives no signs while it runs.
@@ -271,11 +271,9 @@ impl Dispatcher {
             .write(&grants, run, || told(now), lease)
             .await?;
         let mut granted = 0;
-        // A first grant may have set the run's deadline, which is then read anew.
-        let mut limited = Vec::new();
         for (grant, verdict) in grants.iter().zip(verdicts) {
-            let given = match verdict {
-                Some(GrantVerdict::Granted(given)) => *given,
+            let (given, run) = match verdict {
+                Some(GrantVerdict::Granted(given, run)) => (*given, run),
                 None => {
                     // Another program holds the run's row: a look comes back to it.
                     let next = self.blocked.next(now);
@@ -296,19 +294,15 @@ impl Dispatcher {
             };
             granted += 1;
             self.room.given(pool, grant.session);
-            if grant.timeouts.active.is_some() {
-                pass.limits_run = true;
-                limited.push((grant.session, given));
-                continue;
-            }
-            let Some((run, document)) = known.get(&grant.key.run) else {
+            // A first grant may have set the run's deadline.
+            pass.limits_run |= grant.timeouts.active.is_some();
+            let Some(document) = documents.get(&grant.key.run) else {
                 continue;
             };
-            let work = self.work(given, run.clone(), document.clone(), None);
+            let work = self.work(given, run, document.clone(), None);
             self.deliver(grant.session, work.await?);
         }
         pass.granted += granted;
-        self.hand_over(limited).await?;
         Ok(granted)
     }
 
@@ -355,7 +349,7 @@ impl Dispatcher {
             }
             if let Some(document) = self.documents.find(store, run.job, run.revision).await? {
                 runs.push(ready_run(head, &document));
-                known.insert(run.id, (run.clone(), document));
+                known.insert(run.id, document);
             }
         }
         let placements = plan(&runs, &candidates, MAX_BATCH);
@@ -380,12 +374,12 @@ impl Dispatcher {
         // Where all were taken up, one stands for each.
         let waiting = heads.iter().zip(&runs).filter(|(head, _)| left(head));
         let waiting = waiting.filter_map(|(head, ready)| {
-            let (run, document) = known.get(&ready.run)?.clone();
             let shards = head.shards.iter().copied();
             Some(Waiting {
-                run,
-                document,
-                handler: ready.handler.clone(),
+                run: ready.run,
+                priority: ready.priority,
+                document: known.get(&ready.run)?.clone(),
+                handler: ready.handler.as_str().into(),
                 more: cut(head),
                 shards: shards.filter(|(key, _)| !placed.contains(key)).collect(),
             })
@@ -549,6 +543,8 @@ impl Dispatcher {
         now: Timestamp,
     ) {
         let (mut waits, mut unknown) = (false, false);
+        // Shared by runs one after another that need the same.
+        let mut handler: Arc<str> = "".into();
         let pools: BTreeSet<Name> = runs
             .iter()
             .map(|(_, new, ..)| new.terms.pool.clone())
@@ -580,9 +576,9 @@ impl Dispatcher {
                 continue;
             }
             let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
-            let run = run_row(job, &new, id, None);
             let later = new.ready_at > now || new.waits.is_some();
-            if plan || later || run.limits_parallelism() {
+            let limited = (new.terms.parallelism as usize) < new.shards.len();
+            if plan || later || limited {
                 // One that replaces others may have been let go at once.
                 unknown |= !new.shards.is_empty();
                 self.room.incomplete(&new.terms.pool);
@@ -590,15 +586,20 @@ impl Dispatcher {
             }
             let numbers = 0..i32::try_from(new.shards.len()).unwrap_or(i32::MAX);
             waits |= !new.shards.is_empty();
-            self.room.add(Waiting {
-                handler: run.terms.handler.clone(),
-                run: Arc::new(run),
+            if *handler != *new.terms.handler {
+                handler = new.terms.handler.as_str().into();
+            }
+            let waiting = Waiting {
+                run: id,
+                priority: new.terms.priority,
                 document,
+                handler: handler.clone(),
                 more: false,
                 shards: numbers
                     .map(|no| (ShardKey::new(id, no), Token(0)))
                     .collect(),
-            });
+            };
+            self.room.add(&new.terms.pool, waiting);
         }
         if unknown {
             self.wake.dispatch();

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
-use sichen_core::model::Run;
 use sichen_core::name::Name;
 
 /// Waiting shards that a pool's owner keeps in memory; more are read from the store when these are
@@ -56,12 +55,14 @@ struct Pool {
 /// A run with shards that wait and need nothing but a slot.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// The run.
-    pub run: Arc<Run>,
+    /// The run: whoever grants its shards is told the rest of it then.
+    pub run: RunId,
+    /// Its priority.
+    pub priority: i32,
     /// Its document.
     pub document: Arc<Document>,
     /// The handler that a worker must offer.
-    pub handler: String,
+    pub handler: Arc<str>,
     /// The shards, first ready first, with the tokens they have.
     pub shards: VecDeque<(ShardKey, Token)>,
     /// Whether only the store knows all of them: when these are gone the tables are read, so that the
@@ -71,7 +72,7 @@ pub struct Waiting {
 
 impl Pool {
     fn add(&mut self, waiting: Waiting) {
-        let rank = waiting.run.terms.rank();
+        let rank = waiting.priority.saturating_neg();
         self.full |= self.shards + waiting.shards.len() > MAX_WAITING
             || self.waiting.len() >= MAX_WAITING_RUNS;
         if self.full {
@@ -82,8 +83,8 @@ impl Pool {
             return;
         }
         self.shards += waiting.shards.len();
-        self.ranks.insert(waiting.run.id, rank);
-        let kept = self.waiting.entry((rank, waiting.run.id));
+        self.ranks.insert(waiting.run, rank);
+        let kept = self.waiting.entry((rank, waiting.run));
         kept.and_modify(|kept| {
             kept.shards.extend(&waiting.shards);
             kept.more |= waiting.more;
@@ -134,10 +135,9 @@ impl Room {
         }
     }
 
-    /// Shards were written that wait.
-    pub fn add(&self, waiting: Waiting) {
-        let name = waiting.run.terms.pool.clone();
-        if let Some(pool) = self.lock().get_mut(&name) {
+    /// Shards were written in `pool` that wait.
+    pub fn add(&self, pool: &Name, waiting: Waiting) {
+        if let Some(pool) = self.lock().get_mut(pool) {
             pool.add(waiting);
         }
     }
@@ -199,13 +199,14 @@ impl Room {
         let Some(pool) = pools.get(pool) else {
             return (Vec::new(), Vec::new());
         };
-        let offered =
-            |w: &&Waiting| (pool.sessions.values()).any(|c| c.handlers.contains(&w.handler));
+        let offered = |w: &&Waiting| {
+            (pool.sessions.values()).any(|c| c.handlers.iter().any(|h| **h == *w.handler))
+        };
         let ready = pool.waiting.values().filter(offered).take(HEADS);
         let ready = ready.map(|w| ReadyRun {
-            run: w.run.id,
-            priority: w.run.terms.priority,
-            handler: w.handler.clone(),
+            run: w.run,
+            priority: w.priority,
+            handler: w.handler.to_string(),
             room: u32::MAX,
             head: w
                 .shards
@@ -220,12 +221,8 @@ impl Room {
         (pool.sessions.values().cloned().collect(), ready.collect())
     }
 
-    /// Takes shards out of what waits, for they are about to be granted; their runs and documents.
-    pub fn remove(
-        &self,
-        pool: &Name,
-        keys: &[ShardKey],
-    ) -> BTreeMap<RunId, (Arc<Run>, Arc<Document>)> {
+    /// Takes shards out of what waits, for they are about to be granted; the documents of their runs.
+    pub fn remove(&self, pool: &Name, keys: &[ShardKey]) -> BTreeMap<RunId, Arc<Document>> {
         let mut found = BTreeMap::new();
         let mut pools = self.lock();
         let Some(pool) = pools.get_mut(pool) else {
@@ -239,8 +236,7 @@ impl Room {
             let Some(waiting) = pool.waiting.get_mut(&place) else {
                 continue;
             };
-            let known = (waiting.run.clone(), waiting.document.clone());
-            found.insert(key.run, known);
+            found.insert(key.run, waiting.document.clone());
             // A plan takes them from the front.
             if let Some(at) = waiting.shards.iter().position(|(k, _)| k == key) {
                 waiting.shards.remove(at);

@@ -513,7 +513,7 @@ impl Store for PostgresStore {
                 return Ok(None);
             };
             let sum = read.progress(run.id).await?;
-            Ok(Some((run, sum)))
+            Ok(Some((Arc::unwrap_or_clone(run), sum)))
         })
     }
     fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {

@@ -257,10 +257,10 @@ pub struct Granted {
 }
 
 /// What became of a [`Grant`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum GrantVerdict {
-    /// Made.
-    Granted(Box<Granted>),
+    /// Made, of this run as it is now: whoever asked need not have kept it.
+    Granted(Box<Granted>, Arc<Run>),
     /// What the plan assumed no longer holds.
     Refused(GrantRefused),
 }

@@ -118,7 +118,8 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Vec<Gra
             Ok(()) => {
                 let grant_seq = hand_over(tx, grant.key, grant.session, grant.timeouts, false);
                 let shard = tx.state.shards[&grant.key].shard.clone();
-                GrantVerdict::Granted(Box::new(Granted { shard, grant_seq }))
+                let run = Arc::new(tx.state.runs[&grant.key.run].clone());
+                GrantVerdict::Granted(Box::new(Granted { shard, grant_seq }), run)
             }
         });
     }

@@ -11,6 +11,7 @@
 //! Which rows a use case locks: its call in [`super`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::future::{try_join_all, try_join3};
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ use super::tx::{Result, Tx};
 #[derive(Default)]
 pub(super) struct Kept {
     pub jobs: BTreeMap<JobUid, JobRow>,
-    pub runs: BTreeMap<RunId, Run>,
+    pub runs: BTreeMap<RunId, Arc<Run>>,
     pub shards: BTreeMap<ShardKey, ShardRow>,
     pub sessions: BTreeMap<SessionId, Session>,
     pub duties: BTreeMap<String, DutyRow>,
@@ -140,7 +141,7 @@ impl Tx {
         }
         let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
         let rows = self.all(sql::LOCK_RUNS, [ids], |row| row.run()).await?;
-        let rows = rows.into_iter().map(|run| (run.id, run));
+        let rows = rows.into_iter().map(|run| (run.id, Arc::new(run)));
         self.kept(|kept| kept.runs.extend(rows));
         Ok(())
     }
@@ -180,7 +181,7 @@ impl Tx {
             let Some(run) = kept.runs.get_mut(&id) else {
                 return;
             };
-            let c = &mut run.counters;
+            let c = &mut Arc::make_mut(run).counters;
             let add = |n: u32, by: i64| {
                 let by = i32::try_from(by).unwrap_or(i32::MAX);
                 n.checked_add_signed(by)
@@ -225,6 +226,7 @@ impl Tx {
         let now = self.now;
         self.kept(|kept| {
             if let Some(run) = kept.runs.get_mut(&id) {
+                let run = Arc::make_mut(run);
                 run.state = RunState::Running;
                 run.started_at = Some(now);
                 run.terms.deadline = deadline;

@@ -136,7 +136,7 @@ pub(super) async fn lease(
         let mut runs = BTreeSet::new();
         for grant in grants {
             let run = tx.run_row(grant.key.run).await?;
-            runs.extend(run.filter(Run::limits_parallelism).map(|run| run.id));
+            runs.extend(run.filter(|run| run.limits_parallelism()).map(|run| run.id));
         }
         let (sessions, runs) = (Vec::from_iter(sessions), Vec::from_iter(runs));
         tx.count_holds(&sessions, &runs).await?;
@@ -153,7 +153,9 @@ pub(super) async fn lease(
             Ok((row, run)) => {
                 let granted = hand_over(tx, row, grant.session, grant.timeouts, None).await?;
                 start(tx, &run, grant.timeouts).await?;
-                GrantVerdict::Granted(Box::new(granted))
+                // As its start has left it.
+                let run = tx.run_row(run.id).await?.unwrap_or(run);
+                GrantVerdict::Granted(Box::new(granted), run)
             }
         });
     }
@@ -165,7 +167,7 @@ async fn check(
     tx: &Tx,
     fence: &Fence,
     grant: &Grant,
-) -> Result<std::result::Result<(ShardRow, Run), GrantRefused>> {
+) -> Result<std::result::Result<(ShardRow, Arc<Run>), GrantRefused>> {
     let Some(row) = tx.shard(grant.key).await? else {
         return Ok(Err(GrantRefused::NotReady));
     };
@@ -305,7 +307,7 @@ pub(super) async fn list_overdue(
         }
     }
     let mut overdue = Vec::with_capacity(found.len().min(limit));
-    let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
+    let mut runs: BTreeMap<RunId, Arc<Run>> = BTreeMap::new();
     for (key, (shard, session_over)) in found.into_iter().take(limit) {
         let run = match runs.get(&key.run) {
             Some(run) => run,
@@ -332,7 +334,7 @@ pub(super) async fn reap(tx: &mut Tx, fence: &Fence, reaps: Vec<Reap>) -> Result
     let mut verdicts = Vec::with_capacity(reaps.len());
     for reap in reaps {
         let right = match tx.run_row(reap.key.run).await? {
-            Some(run) => fence.key == DutyKey::Pool(run.terms.pool),
+            Some(run) => fence.key == DutyKey::Pool(run.terms.pool.clone()),
             None => false,
         };
         if !current || !right {

@@ -1,6 +1,7 @@
 //! What holders report about their shards: ends and checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
@@ -27,13 +28,13 @@ pub(super) async fn get(read: &Read, keys: &[ShardKey]) -> Result<Vec<ShardFacts
     let rows = try_join_all(keys.iter().map(|key| read.shard(*key))).await?;
     let wanted: BTreeSet<RunId> = keys.iter().map(|key| key.run).collect();
     let runs = try_join_all(wanted.iter().map(|id| read.run_row(*id))).await?;
-    let runs: BTreeMap<RunId, Run> = runs
+    let runs: BTreeMap<RunId, Arc<Run>> = runs
         .into_iter()
         .flatten()
         .map(|run| (run.id, run))
         .collect();
     let facts = rows.into_iter().flatten().filter_map(|row| {
-        let run = runs.get(&row.shard.key.run)?.clone();
+        let run = Run::clone(runs.get(&row.shard.key.run)?);
         let shard = row.shard;
         Some(ShardFacts { shard, run })
     });

@@ -320,11 +320,14 @@ impl Read {
             .await
     }
 
-    pub async fn run_row(&self, id: RunId) -> Result<Option<Run>> {
+    pub async fn run_row(&self, id: RunId) -> Result<Option<Arc<Run>>> {
         let kept = locked(&self.kept).runs.get(&id).cloned();
         match kept {
             Some(run) => Ok(Some(run)),
-            None => self.one(sql::GET_RUN, [int(id.0)], |row| row.run()).await,
+            None => {
+                let run = self.one(sql::GET_RUN, [int(id.0)], |row| row.run());
+                Ok(run.await?.map(Arc::new))
+            }
         }
     }
 

@@ -97,7 +97,7 @@ fn judge(
 #[derive(Default)]
 struct Seen {
     sessions: BTreeMap<SessionId, (Option<Session>, u32)>,
-    runs: BTreeMap<RunId, (Option<Run>, u32)>,
+    runs: BTreeMap<RunId, (Option<Arc<Run>>, u32)>,
 }
 
 impl Seen {
@@ -110,9 +110,10 @@ impl Seen {
             .ok_or_else(|| Error::Corrupt(format!("session {id}")))
     }
 
-    fn run(&mut self, tx: &Tx<'_>, id: RunId) -> Result<&mut (Option<Run>, u32)> {
+    fn run(&mut self, tx: &Tx<'_>, id: RunId) -> Result<&mut (Option<Arc<Run>>, u32)> {
         if let std::collections::btree_map::Entry::Vacant(v) = self.runs.entry(id) {
-            v.insert((tx.run_row(id)?, tx.count(sql::COUNT_RUNNING, [int(id.0)])?));
+            let run = tx.run_row(id)?.map(Arc::new);
+            v.insert((run, tx.count(sql::COUNT_RUNNING, [int(id.0)])?));
         }
         self.runs
             .get_mut(&id)
@@ -137,10 +138,13 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<
                 seen.session(tx, grant.session)?.1 += 1;
                 let (run, running) = seen.run(tx, grant.key.run)?;
                 *running += 1;
-                if let Some(run) = run {
-                    start(tx, run, grant.timeouts)?;
+                let run = run
+                    .as_mut()
+                    .ok_or_else(|| Error::Corrupt(format!("shard {} has no run", grant.key)))?;
+                if run.state == RunState::Scheduled {
+                    start(tx, Arc::make_mut(run), grant.timeouts)?;
                 }
-                GrantVerdict::Granted(Box::new(granted))
+                GrantVerdict::Granted(Box::new(granted), run.clone())
             }
         });
     }
@@ -245,14 +249,12 @@ pub(super) fn hand_over(
 
 /// Notes the first grant of a run.
 fn start(tx: &mut Tx<'_>, run: &mut Run, limits: Timeouts) -> Result<()> {
-    if run.state != RunState::Scheduled {
-        return Ok(());
-    }
     run.terms.deadline = limits.deadline(run.terms.deadline, tx.now);
     let params = (int(run.id.0), at(tx.now), opt_at(run.terms.deadline));
     tx.must(sql::START_RUN, params)?;
     let (from, to) = (run.state.word(), RunState::Running.word());
     run.state = RunState::Running;
+    run.started_at = Some(tx.now);
     run.ver += 1;
     let happened = Happened::new(Kind::RunStarted, from, to);
     tx.event(&Entity::Run(run.id), run.ver, &happened)

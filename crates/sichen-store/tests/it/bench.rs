@@ -341,7 +341,7 @@ impl Bench {
             .lease_all(fence, vec![self.grant(key, session)])
             .remove(0)
         {
-            GrantVerdict::Granted(granted) => Ok(*granted),
+            GrantVerdict::Granted(granted, _) => Ok(*granted),
             GrantVerdict::Refused(refused) => Err(refused),
         }
     }

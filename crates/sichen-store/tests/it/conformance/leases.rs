@@ -24,11 +24,12 @@ pub fn a_grant_raises_the_token_and_tells_the_holder(b: &Bench) {
         ..b.grant(key, session)
     };
     let verdict = b.lease_all(&pool, vec![grant]).remove(0);
-    let GrantVerdict::Granted(granted) = verdict else {
+    let GrantVerdict::Granted(granted, run) = verdict else {
         panic!("{verdict:?}")
     };
     let shard = b.shard(key);
     assert_eq!(granted.shard, shard, "the holder is told what is stored");
+    assert_eq!(*run, b.run(key.run), "and of its run");
     assert_eq!(
         (shard.state, shard.ver, shard.session),
         (ShardState::Running, 2, Some(session))
@@ -49,7 +50,7 @@ pub fn a_shard_is_granted_once(b: &Bench) {
     let plan = [b.grant(key, one), b.grant(key, two)];
     let verdicts = b.lease_all(&pool, plan.to_vec());
     assert!(
-        matches!(verdicts[0], GrantVerdict::Granted(_)),
+        matches!(verdicts[0], GrantVerdict::Granted(..)),
         "{verdicts:?}"
     );
     assert_eq!(verdicts[1], GrantVerdict::Refused(GrantRefused::NotReady));
@@ -90,7 +91,7 @@ pub fn a_session_holds_no_more_than_its_slots(b: &Bench) {
     let verdicts = b.lease_all(&pool, grants);
     let granted = verdicts
         .iter()
-        .filter(|v| matches!(v, GrantVerdict::Granted(_)))
+        .filter(|v| matches!(v, GrantVerdict::Granted(..)))
         .count();
     assert_eq!(granted, 2);
     assert_eq!(
@@ -232,14 +233,14 @@ pub fn one_bad_grant_spares_its_neighbours(b: &Bench) {
     ];
     let verdicts = b.lease_all(&pool, grants);
     assert!(
-        matches!(verdicts[0], GrantVerdict::Granted(_)),
+        matches!(verdicts[0], GrantVerdict::Granted(..)),
         "{verdicts:?}"
     );
     assert_eq!(verdicts[1], GrantVerdict::Refused(GrantRefused::NotReady));
     assert_eq!(verdicts[2], GrantVerdict::Refused(GrantRefused::NotReady));
     assert_eq!(verdicts[3], GrantVerdict::Refused(GrantRefused::NoSession));
     assert!(
-        matches!(verdicts[4], GrantVerdict::Granted(_)),
+        matches!(verdicts[4], GrantVerdict::Granted(..)),
         "{verdicts:?}"
     );
     use ShardState::{Running, Scheduled};

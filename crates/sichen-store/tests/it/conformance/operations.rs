@@ -61,7 +61,7 @@ pub fn the_same_operation_again_does_not_apply_twice(b: &Bench) {
     let (op, key) = (b.op(), ShardKey::new(run, 0));
     let grant = b.grant(key, session);
     let lease = || wait(b.store.lease_shards(op.clone(), pool.clone(), vec![grant])).remove(0);
-    let GrantVerdict::Granted(granted) = lease() else {
+    let GrantVerdict::Granted(granted, _) = lease() else {
         panic!("not granted")
     };
     assert_eq!(lease(), GrantVerdict::Refused(GrantRefused::NotReady));
