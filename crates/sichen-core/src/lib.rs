@@ -13,6 +13,7 @@ pub mod backfill;
 pub mod beacon;
 pub mod dispatch;
 pub mod document;
+pub mod epoch;
 pub mod event;
 pub mod ids;
 pub mod layout;

@@ -27,6 +27,7 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
 mod backfills;
+mod backup;
 mod calendars;
 mod chains;
 mod clock;
@@ -40,8 +41,10 @@ mod leases;
 mod look;
 mod migrate;
 mod overview;
+mod restore;
 mod row;
 mod runs;
+mod sealed;
 mod sessions;
 mod shards;
 #[doc(hidden)]
@@ -78,6 +81,8 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use engine::Engine;
+pub use restore::Restored;
+pub use sealed::{Backup, Error as BackupError};
 use tx::{Read, Result, Tx};
 
 /// The oldest SQLite that may be used, as its version number: older ones can corrupt a database
@@ -138,6 +143,36 @@ impl SqliteStore {
             })?;
             history::rows(read)
         })
+    }
+
+    /// Backs the store in `dir` up to the file `to`, while a server has it or while none does. Blocks.
+    ///
+    /// # Errors
+    /// [`BackupError::NotWritten`]: nothing stands under that name then.
+    pub fn back_up(dir: &Path, to: &Path) -> std::result::Result<Backup, BackupError> {
+        backup::make(dir, to)
+    }
+
+    /// What the backup `file` holds, once all of it is read and its seal holds. Blocks.
+    ///
+    /// # Errors
+    /// [`BackupError::Damaged`].
+    pub fn inspect(file: &Path) -> std::result::Result<Backup, BackupError> {
+        restore::inspect(file)
+    }
+
+    /// Puts the backup `file` into the data directory `dir`, under a higher epoch. `replace`: also if a
+    /// store is there, which is then kept beside it. Blocks.
+    ///
+    /// # Errors
+    /// [`BackupError`]: the directory's store is as it was.
+    pub fn restore(
+        file: &Path,
+        dir: &Path,
+        replace: bool,
+        clock: &dyn Clock,
+    ) -> std::result::Result<Restored, BackupError> {
+        restore::put(file, dir, replace, clock)
     }
 
     /// An empty store that lives as long as the value: for tests and simulation. Calls are carried

@@ -11,9 +11,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches as _, Parser, Subcommand, 
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, backfill, calendar, cancel, clock, completions, config, dead_letters, demo, describe,
-    dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs, logs, next,
-    report, revisions, run, runs, schema, server, shards, trace, verify, worker,
+    audit, backfill, backup, calendar, cancel, clock, completions, config, dead_letters, demo,
+    describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs, logs,
+    next, report, restore, revisions, run, runs, schema, server, shards, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -78,6 +78,8 @@ pub enum Command {
     #[command(subcommand)]
     Drill(drill::Command),
     Export(verify::Export),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Next(next::Args),
     Calendar(calendar::Calendar),
     Due(due::Args),
@@ -191,6 +193,7 @@ const ALSO_CALLED: &[(&str, &[&str])] = &[
     ("server", &["serve", "daemon", "master", "scheduler"]),
     ("worker", &["agent", "executor"]),
     ("validate FILE", &["lint"]),
+    ("backup FILE", &["dump", "snapshot"]),
     ("next --cron EXPR", &["cron"]),
 ];
 
@@ -268,6 +271,8 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Audit(args) => audit::run(args).await,
         Command::Drill(command) => drill::run(command).await,
         Command::Export(args) => verify::export(args).await,
+        Command::Backup(args) => backup::run(args).await,
+        Command::Restore(args) => restore::run(args).await,
         Command::Next(args) => match args.job.clone() {
             None => local(|out| next::run(&args, out)),
             Some(job) => {

@@ -19,6 +19,7 @@ macro_rules! statements {
 
 statements! {
     RAISE_EPOCH = "raise_epoch",
+    LEAVE_NUMBERS_OUT = "leave_numbers_out",
     KEEP_OP_RESULT = "keep_op_result",
     GET_OP_RESULT = "get_op_result",
     ADVANCE_JOB = "advance_job",

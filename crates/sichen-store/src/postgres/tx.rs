@@ -20,6 +20,7 @@ use std::task::Poll;
 
 use futures_util::future::{BoxFuture, try_join, try_join5};
 use jiff::Timestamp;
+use sichen_core::epoch;
 use sichen_core::event::Entity;
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lease::has_expired;
@@ -627,8 +628,10 @@ impl Tx {
     }
 
     pub async fn raise_epoch(&mut self) -> Result<u32> {
-        let epoch = self.epoch.saturating_add(1);
+        let epoch = epoch::after(self.epoch, self.now);
         self.must(sql::RAISE_EPOCH, [epoch]).await?;
+        self.exists(sql::LEAVE_NUMBERS_OUT, [int(epoch::NUMBERS_LEFT_OUT)])
+            .await?;
         Ok(epoch)
     }
 

@@ -61,16 +61,18 @@ fn migrate_to(conn: &mut Connection, known: &[(u32, &str, &str)]) -> Result<(), 
     tx.commit().map_err(fault)
 }
 
+/// The number of the newest migration that was applied.
+pub(super) fn newest(conn: &Connection) -> Result<u32, Error> {
+    let sql = "select coalesce(max(no), 0) from migration";
+    conn.query_row(sql, [], |row| row.get(0)).map_err(fault)
+}
+
 /// Whether a database that is only read has the present schema.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if it is of another version.
 pub(super) fn check(conn: &Connection) -> Result<(), Error> {
-    let applied: u32 = conn
-        .query_row("select coalesce(max(no), 0) from migration", [], |row| {
-            row.get(0)
-        })
-        .map_err(fault)?;
+    let applied = newest(conn)?;
     let newest = MIGRATIONS.last().map_or(0, |(no, ..)| *no);
     if applied == newest {
         return Ok(());

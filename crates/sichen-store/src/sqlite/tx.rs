@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, Params};
+use sichen_core::epoch;
 use sichen_core::event::Entity;
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term};
 use sichen_core::lease::has_expired;
@@ -272,9 +273,11 @@ impl<'c> Tx<'c> {
     }
 
     pub fn raise_epoch(&mut self) -> Result<u32> {
-        let epoch = self.counters.epoch.saturating_add(1);
+        let epoch = epoch::after(self.counters.epoch, self.now);
         self.must(sql::RAISE_EPOCH, [epoch])?;
         self.counters.epoch = epoch;
+        self.counters.last_id += epoch::NUMBERS_LEFT_OUT;
+        self.counters.last_event += epoch::NUMBERS_LEFT_OUT;
         Ok(epoch)
     }
 

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod backfill;
 mod backfill_verify;
+pub mod backup;
 pub mod calendar;
 pub mod calendars;
 pub mod cancel;
@@ -29,6 +30,7 @@ pub mod next_calendar;
 pub mod next_job;
 pub mod offers;
 pub mod report;
+pub mod restore;
 pub mod revisions;
 pub mod run;
 pub mod runs;

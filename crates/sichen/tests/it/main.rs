@@ -11,6 +11,7 @@
 
 mod audit;
 mod backfill;
+mod backup;
 mod calendars;
 mod cli;
 #[cfg(feature = "crash")]

@@ -191,6 +191,7 @@ const CASES: &[Case] = &[
     case("locks/share_calendars", "array['default', 'default'], array['cal0', 'cal1']", "calendar_pkey", 2, 2 * CHANGE),
     case("locks/share_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/take_turn", "1, 'x'", "", 0, 0),
+    case("leave_numbers_out", "1000000", "", 0, CHANGE),
     case("note_dead_by", "80, 5", "run_pkey", 1, CHANGE),
     case("end_node", "1, 5", "node_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),

@@ -1,5 +1,6 @@
 //! What is SQLite's own: the disk, the commit, the plans of its statements.
 
+mod backup;
 mod child;
 mod crash;
 mod disk;
