@@ -14,7 +14,7 @@ use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
-use sichen_core::name::JobName;
+use sichen_core::name::{JobName, Name};
 
 use crate::data::Fields;
 use crate::fold::{self, Broken, Trail};
@@ -139,6 +139,7 @@ pub struct Checker {
     duties: BTreeMap<String, DutyFold>,
     nodes: BTreeMap<NodeId, Trail>,
     calendars: BTreeMap<JobName, Trail>,
+    access_tokens: BTreeMap<Name, Trail>,
     backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
@@ -164,6 +165,7 @@ impl Checker {
             duties: BTreeMap::new(),
             nodes: BTreeMap::new(),
             calendars: BTreeMap::new(),
+            access_tokens: BTreeMap::new(),
             backfills: BTreeMap::new(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
@@ -262,6 +264,7 @@ impl Checker {
             Entity::Session(id) => self.sessions.get_mut(id).map(|x| &mut x.trail),
             Entity::Node(id) => self.nodes.get_mut(id),
             Entity::Calendar(name) => self.calendars.get_mut(name),
+            Entity::AccessToken(name) => self.access_tokens.get_mut(name),
             Entity::Duty(key) => self.duties.get_mut(key).map(|x| &mut x.trail),
             Entity::Backfill(id) => self.backfills.get_mut(id).map(|x| &mut x.trail),
         }
@@ -283,6 +286,7 @@ impl Checker {
             Entity::Session(id) => &mut self.sessions.entry(*id).or_default().trail,
             Entity::Node(id) => self.nodes.entry(*id).or_default(),
             Entity::Calendar(name) => self.calendars.entry(name.clone()).or_default(),
+            Entity::AccessToken(name) => self.access_tokens.entry(name.clone()).or_default(),
             Entity::Duty(key) => &mut self.duties.entry(key.clone()).or_default().trail,
             Entity::Backfill(id) => &mut self.backfills.entry(*id).or_default().trail,
         };
@@ -375,6 +379,12 @@ impl Checker {
             }
             Entity::Calendar(name) => {
                 let trail = self.calendars.entry(name.clone()).or_default();
+                trail.check(event)?;
+                trail.push(event);
+                Ok(())
+            }
+            Entity::AccessToken(name) => {
+                let trail = self.access_tokens.entry(name.clone()).or_default();
                 trail.check(event)?;
                 trail.push(event);
                 Ok(())

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
 use crate::lifecycle::words;
-use crate::name::JobName;
+use crate::name::{JobName, Name};
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,10 +38,12 @@ pub enum Entity {
     Calendar(JobName),
     /// A backfill.
     Backfill(BackfillId),
+    /// A token of the API or of workers, by its name.
+    AccessToken(Name),
 }
 
 impl Entity {
-    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar` or `backfill`.
+    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill` or `access_token`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -53,10 +55,11 @@ impl Entity {
             Entity::Duty(_) => "duty",
             Entity::Calendar(_) => "calendar",
             Entity::Backfill(_) => "backfill",
+            Entity::AccessToken(_) => "access_token",
         }
     }
 
-    /// The part after the kind: uid, number, `run/no`, duty key, or `namespace/name`.
+    /// The part after the kind: uid, number, `run/no`, duty key, `namespace/name`, or name.
     #[must_use]
     pub fn id(&self) -> String {
         match self {
@@ -68,6 +71,7 @@ impl Entity {
             Entity::Duty(key) => key.clone(),
             Entity::Calendar(name) => format!("{}/{}", name.namespace, name.name),
             Entity::Backfill(id) => id.to_string(),
+            Entity::AccessToken(name) => name.to_string(),
         }
     }
 
@@ -89,6 +93,7 @@ impl Entity {
                 Entity::Calendar(JobName::new(namespace, name).ok()?)
             }
             "backfill" => Entity::Backfill(BackfillId(id.parse().ok()?)),
+            "access_token" => Entity::AccessToken(Name::new(id).ok()?),
             _ => return None,
         })
     }
@@ -170,6 +175,11 @@ words! {
         BackfillFinished = "backfill_finished",
         /// A backfill was given up; cause: by request, or because its job was deleted.
         BackfillCancelled = "backfill_cancelled",
+        /// A token of the API or of workers was made; data: kind, grants or pool and handlers,
+        /// expires_at.
+        AccessTokenCreated = "access_token_created",
+        /// A token was taken back.
+        AccessTokenRevoked = "access_token_revoked",
         /// A duty has a new owner; data: node, evidence.
         DutyAcquired = "duty_acquired",
         /// A duty's owner gave it up.

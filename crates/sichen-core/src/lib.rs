@@ -9,6 +9,7 @@
 //! Storing (`sichen-store`), the duties that call these rules (`sichen-engine`), wire formats
 //! (`sichen-proto`, `sichen-server`).
 
+pub mod access;
 pub mod backfill;
 pub mod beacon;
 pub mod dispatch;

@@ -5,6 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::access::AccessToken;
 use crate::backfill::Backfill;
 use crate::event::Event;
 use crate::ids::{
@@ -561,6 +562,8 @@ pub struct Dump {
     pub duties: Vec<Duty>,
     /// Backfills.
     pub backfills: Vec<Backfill>,
+    /// Tokens of the API and of workers.
+    pub access_tokens: Vec<AccessToken>,
     /// Decisions with their job.
     pub decisions: Vec<(JobUid, Decision)>,
     /// Events.

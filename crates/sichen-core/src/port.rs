@@ -21,6 +21,7 @@ mod values;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use crate::backfill::{self, Backfill, Facts, NewBackfill};
 use crate::event::Event;
 use crate::ids::{
@@ -225,6 +226,17 @@ pub trait Store: Send + Sync + 'static {
         name: Option<JobName>,
         page: Page<JobUid>,
     ) -> Answer<'_, Vec<CalendarUser>>;
+
+    // -- access --
+    /// Keeps a token, in the place of one of its name that is over. The same digest again is the
+    /// same request again.
+    fn create_access_token(&self, op: Op, new: NewAccessToken) -> Answer<'_, TokenCreated>;
+    /// Takes a token back for good.
+    fn revoke_access_token(&self, op: Op, name: Name) -> Answer<'_, TokenRevoked>;
+    /// Tokens by name, those that are over too.
+    fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>>;
+    /// Notes that tokens were used now. For display: it writes no event.
+    fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()>;
 
     // -- runs --
     /// Writes runs that people or programs asked for; callers of one batch are independent.

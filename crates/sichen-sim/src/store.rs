@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -233,6 +234,8 @@ impl Store for Link {
         get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
         list_calendars(page: Page<JobName>) -> Vec<Calendar>;
         list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
+        list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
+        note_access_tokens(names: Vec<Name>) -> ();
         dump() -> Dump;
     }
 
@@ -248,6 +251,8 @@ impl Store for Link {
         advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
         apply_calendar(name: JobName, document: String, expected: Option<u32>) -> CalendarVerdict;
         delete_calendar(name: JobName) -> CalendarDeleted;
+        create_access_token(new: NewAccessToken) -> TokenCreated;
+        revoke_access_token(name: Name) -> TokenRevoked;
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;

@@ -3,6 +3,7 @@
 //! # Not here
 //! The event's row: each store writes its own.
 
+use sichen_core::access::{NewAccessToken, Purpose};
 use sichen_core::event::Kind;
 use sichen_core::ids::Token;
 
@@ -28,5 +29,19 @@ impl<'a> Happened<'a> {
             cause: "",
             data: serde_json::Value::Object(serde_json::Map::new()),
         }
+    }
+}
+
+/// What the event of a token's creation tells: all but its digest.
+pub(crate) fn token_data(new: &NewAccessToken) -> serde_json::Value {
+    let expires_at = new.expires_at.map(jiff::Timestamp::as_microsecond);
+    match &new.purpose {
+        Purpose::Api(grants) => serde_json::json!({
+            "kind": "api", "grants": grants.to_string(), "expires_at": expires_at,
+        }),
+        Purpose::Join(bounds) => serde_json::json!({
+            "kind": "join", "pool": bounds.pool.as_str(), "handlers": bounds.handlers,
+            "expires_at": expires_at,
+        }),
     }
 }

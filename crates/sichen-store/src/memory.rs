@@ -10,6 +10,7 @@
 //! # Not here
 //! Speed with large tables; durability.
 
+mod access;
 mod backfills;
 mod calendars;
 mod chains;
@@ -28,6 +29,7 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -255,6 +257,23 @@ impl Store for MemoryStore {
         page: Page<JobUid>,
     ) -> Answer<'_, Vec<CalendarUser>> {
         self.read(move |s, _| calendars::users(s, name.as_ref(), &page))
+    }
+    fn create_access_token(&self, op: Op, new: NewAccessToken) -> Answer<'_, TokenCreated> {
+        self.write(op, move |tx| access::create(tx, new))
+    }
+    fn revoke_access_token(&self, op: Op, name: Name) -> Answer<'_, TokenRevoked> {
+        self.write(op, move |tx| access::revoke(tx, name))
+    }
+    fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
+        self.read(move |s, _| access::list(s, &page))
+    }
+    fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            sichen_core::port::within_batch(&names)?;
+            let (mut state, now) = self.lock();
+            access::note(&mut state, now, &names);
+            Ok(())
+        })
     }
     fn create_runs(
         &self,

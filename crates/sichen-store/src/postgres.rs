@@ -18,6 +18,7 @@
 //! # Not here
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
+mod access;
 mod address;
 mod backfills;
 mod batch;
@@ -54,6 +55,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -488,6 +490,30 @@ impl Store for PostgresStore {
             &page
         )
         .await)
+    }
+    fn create_access_token(&self, op: Op, new: NewAccessToken) -> Answer<'_, TokenCreated> {
+        write!(self, Some(op), [new], |tx| {
+            tx.take_turn(kept::Turn::AccessToken, "").await?;
+            tx.tell_time().await?;
+            access::create(tx, new).await
+        })
+    }
+    fn revoke_access_token(&self, op: Op, name: Name) -> Answer<'_, TokenRevoked> {
+        write!(self, Some(op), [name], |tx| {
+            tx.take_turn(kept::Turn::AccessToken, "").await?;
+            tx.tell_time().await?;
+            access::revoke(tx, name).await
+        })
+    }
+    fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
+        glance!(self, [page], |read| access::list(read, &page).await)
+    }
+    fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
+        bounded!(names);
+        write!(self, None, [names], |tx| {
+            tx.tell_time().await?;
+            access::note(tx, &names).await
+        })
     }
     fn create_runs(
         &self,

@@ -9,6 +9,7 @@
 //! Which rows: the statements.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{AccessToken, Bounds, Grants, NewAccessToken, Purpose};
 use sichen_core::backfill::{
     self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
 };
@@ -330,6 +331,35 @@ impl<C: Cells> Row<C> {
             created_at: self.at(26)?,
             ended_at: self.opt_at(27)?,
             cause: self.text(28)?,
+        })
+    }
+
+    /// A token.
+    pub fn access_token(self) -> Result<AccessToken> {
+        let purpose = match self.0.text(1)? {
+            "api" => Grants::parse(self.0.text(3)?)
+                .map(Purpose::Api)
+                .map_err(|_| self.bad(3, "list of roles"))?,
+            "join" => {
+                let handlers = serde_json::from_str(self.0.text(5)?);
+                let handlers = handlers.map_err(|_| self.bad(5, "list of handlers"))?;
+                let bounds = Bounds::new(self.name(4)?, handlers);
+                Purpose::Join(bounds.map_err(|_| self.bad(5, "list of handlers"))?)
+            }
+            _ => return Err(self.bad(1, "kind of a token")),
+        };
+        Ok(AccessToken {
+            asked: NewAccessToken {
+                name: self.name(0)?,
+                purpose,
+                digest: self.text(2)?,
+                expires_at: self.opt_at(6)?,
+            },
+            created_at: self.at(7)?,
+            created_by: self.text(8)?,
+            revoked_at: self.opt_at(9)?,
+            used_at: self.opt_at(10)?,
+            ver: self.u32(11)?,
         })
     }
 

@@ -26,6 +26,7 @@
 //! # Not here
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
+mod access;
 mod backfills;
 mod backup;
 mod calendars;
@@ -56,6 +57,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -344,6 +346,20 @@ impl Store for SqliteStore {
         page: Page<JobUid>,
     ) -> Answer<'_, Vec<CalendarUser>> {
         self.read(move |r| calendars::users(r, name.as_ref(), &page))
+    }
+
+    fn create_access_token(&self, op: Op, new: NewAccessToken) -> Answer<'_, TokenCreated> {
+        self.write(op, move |tx| access::create(tx, new))
+    }
+    fn revoke_access_token(&self, op: Op, name: Name) -> Answer<'_, TokenRevoked> {
+        self.write(op, move |tx| access::revoke(tx, name))
+    }
+    fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
+        self.read(move |r| access::list(r, &page))
+    }
+    fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
+        bounded!(names);
+        self.engine.write(None, move |tx| access::note(tx, &names))
     }
 
     fn create_runs(

@@ -19,7 +19,8 @@ fn run_of(entity: &Entity) -> Option<RunId> {
         | Entity::Node(_)
         | Entity::Duty(_)
         | Entity::Calendar(_)
-        | Entity::Backfill(_) => None,
+        | Entity::Backfill(_)
+        | Entity::AccessToken(_) => None,
     }
 }
 
@@ -103,6 +104,7 @@ pub(super) fn dump(state: &State) -> Dump {
         sessions: state.sessions.values().cloned().collect(),
         duties: state.duties.values().map(|row| row.duty.clone()).collect(),
         backfills: state.backfills.values().cloned().collect(),
+        access_tokens: state.access_tokens.values().cloned().collect(),
         decisions: state.decisions.clone(),
         events: state.events.clone(),
     }

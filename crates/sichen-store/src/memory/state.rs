@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use sichen_core::access::AccessToken;
 use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
@@ -11,7 +12,7 @@ use sichen_core::ids::{
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
 use sichen_core::model::{Decision, Duty, DutyKey, Job, Node, Run, Session, Shard};
-use sichen_core::name::JobName;
+use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
 use sichen_core::zoo;
 
@@ -59,6 +60,7 @@ pub(super) struct State {
     /// The versions that the present revisions of live jobs go by.
     pub calendar_uses: BTreeMap<(JobName, JobUid), u32>,
     pub backfills: BTreeMap<BackfillId, Backfill>,
+    pub access_tokens: BTreeMap<Name, AccessToken>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,
     pub occasions: BTreeMap<(JobUid, String), RunId>,

@@ -182,6 +182,9 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
         backfills: read
             .all(sql::DUMP_BACKFILLS, (), |row| row.backfill())
             .await?,
+        access_tokens: read
+            .all(sql::DUMP_ACCESS_TOKENS, (), |row| row.access_token())
+            .await?,
         decisions: read
             .all(sql::DUMP_DECISIONS, (), |row| {
                 Ok((JobUid(row.uuid(0)?), row.decision(1)?))

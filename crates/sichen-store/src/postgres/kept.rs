@@ -468,4 +468,6 @@ pub(super) enum Turn {
     Register = 2,
     /// Changing a calendar, which may not have a row yet.
     Calendar = 3,
+    /// Making or taking back a token, which may not have a row yet.
+    AccessToken = 4,
 }

@@ -644,7 +644,8 @@ impl Tx {
             | Entity::Node(_)
             | Entity::Duty(_)
             | Entity::Calendar(_)
-            | Entity::Backfill(_) => None,
+            | Entity::Backfill(_)
+            | Entity::AccessToken(_) => None,
         };
         self.events.push(Noted {
             entity: entity.kind(),

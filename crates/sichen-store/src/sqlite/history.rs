@@ -132,6 +132,7 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,
         duties,
         backfills: read.all(sql::DUMP_BACKFILLS, [], |row| row.backfill())?,
+        access_tokens: read.all(sql::DUMP_ACCESS_TOKENS, [], |row| row.access_token())?,
         decisions: read.all(sql::DUMP_DECISIONS, [], |row| {
             Ok((JobUid(row.uuid(0)?), row.decision(1)?))
         })?,

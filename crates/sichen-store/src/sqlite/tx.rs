@@ -291,7 +291,8 @@ impl<'c> Tx<'c> {
             | Entity::Node(_)
             | Entity::Duty(_)
             | Entity::Calendar(_)
-            | Entity::Backfill(_) => None,
+            | Entity::Backfill(_)
+            | Entity::AccessToken(_) => None,
         };
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.as_str()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::access::{Bounds, Grants, NewAccessToken, Purpose, Role};
 use sichen_core::backfill::{self, Backfill, Mode, NewBackfill, Order, Start, Turn, Wanted};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -204,6 +205,7 @@ impl Pair {
             assert_eq!(a.decisions, b.decisions, "{}", context());
             assert_eq!(a.calendars, b.calendars, "{}", context());
             assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
+            assert_eq!(a.access_tokens, b.access_tokens, "{}", context());
             for (x, y) in a.events.iter().zip(&b.events) {
                 assert_eq!(x, y, "{}", context());
             }
@@ -353,6 +355,7 @@ impl Pair {
         };
         both!(self, apply_job(op, apply)).expect("applied");
         self.calendars(dump);
+        self.access_tokens();
     }
 
     /// Versions of calendars that mostly are the newest ones.
@@ -366,6 +369,44 @@ impl Pair {
             newest.values_mut().for_each(|version| *version += 1);
         }
         newest.into_iter().collect()
+    }
+
+    fn access_tokens(&mut self) {
+        let token = name(["ci", "cd"][self.dice.roll(2)]);
+        if self.dice.once_in(6) {
+            let purpose = match self.dice.roll(2) {
+                0 => Purpose::Api(Grants::everywhere(Role::Viewer)),
+                _ => Purpose::Join(Bounds::new(name("default"), Vec::new()).expect("good bounds")),
+            };
+            let lasts = SignedDuration::from_secs(20);
+            let now = both!(self, now()).expect("read");
+            let expires_at = self.dice.once_in(2).then(|| now + lasts);
+            let new = NewAccessToken {
+                name: token.clone(),
+                purpose,
+                digest: ["1", "2"][self.dice.roll(2)].repeat(64),
+                expires_at,
+            };
+            let op = self.op();
+            both!(self, create_access_token(op, new)).expect("created");
+        }
+        if self.dice.once_in(12) {
+            let (op, token) = (self.op(), token.clone());
+            both!(self, revoke_access_token(op, token)).expect("revoked");
+        }
+        if self.dice.once_in(12) {
+            let names = vec![token.clone()];
+            both!(self, note_access_tokens(names)).expect("noted");
+        }
+        let after = Some(token).filter(|_| self.dice.once_in(2));
+        both!(
+            self,
+            list_access_tokens(Page {
+                after: after.clone(),
+                limit: 2
+            })
+        )
+        .expect("listed");
     }
 
     fn calendars(&mut self, dump: &Dump) {

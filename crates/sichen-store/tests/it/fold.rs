@@ -48,6 +48,7 @@ pub fn check(dump: &Dump) {
         Entity::Node(_) => true,
         Entity::Calendar(name) => dump.calendars.iter().any(|(of, ..)| of == name),
         Entity::Backfill(id) => dump.backfills.iter().any(|b| b.id == *id),
+        Entity::AccessToken(name) => dump.access_tokens.iter().any(|t| t.asked.name == *name),
     };
     if dump.shards.len() < 2_000 {
         for entity in all.keys() {
@@ -93,10 +94,13 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::BackfillAdvanced | Kind::BackfillFinished => {
             &["cursor", "left", "reopened", "settled", "top", "written"]
         }
+        Kind::AccessTokenCreated if e.data.contains("\"api\"") => &["expires_at", "grants", "kind"],
+        Kind::AccessTokenCreated => &["expires_at", "handlers", "kind", "pool"],
         Kind::BackfillPaused
         | Kind::BackfillResumed
         | Kind::BackfillCancelled
         | Kind::CalendarDeleted
+        | Kind::AccessTokenRevoked
         | Kind::JobPaused
         | Kind::JobResumed
         | Kind::JobDeleted
@@ -283,7 +287,9 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::NodeRegistered
         | Kind::NodeEnded
         | Kind::CalendarApplied
-        | Kind::CalendarDeleted => {}
+        | Kind::CalendarDeleted
+        | Kind::AccessTokenCreated
+        | Kind::AccessTokenRevoked => {}
     }
 }
 

@@ -4,6 +4,7 @@
 //! To add a claim: write it in its noun's file and list it below (an unlisted one is dead code).
 //! To add a store: one line at the end.
 
+mod access;
 mod backfills;
 mod calendars;
 mod chains;
@@ -122,6 +123,14 @@ macro_rules! conforms {
                     pausing_what_is_paused_changes_nothing,
                     live_jobs_are_listed_by_name_in_pages,
                     due_jobs_are_listed_soonest_first,
+                ;
+                access:
+                    a_token_is_kept_as_it_was_asked_for,
+                    a_live_name_is_taken_and_the_same_token_again_is_the_same_request,
+                    a_token_is_taken_back_once_and_for_all,
+                    a_name_that_is_over_is_given_again,
+                    tokens_are_listed_in_pages_and_their_use_is_noted,
+                    there_is_a_limit_to_tokens,
                 ;
                 calendars:
                     each_change_is_a_version_and_the_old_ones_stay,

@@ -51,6 +51,7 @@ const fn case(
 const WHOLE: &[&str] = &[
     "dump_calendar_uses",
     "dump_calendars",
+    "dump_access_tokens",
     "dump_backfills",
     "dump_decisions",
     "dump_revisions",
@@ -76,6 +77,8 @@ const CHANGE: u64 = 60;
 const CASES: &[Case] = &[
     case("accept_clock", "5", "meta_pkey", 1, CHANGE),
     case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null, null", "job_pkey", 2, 2 * CHANGE),
+    // All of them, of which there are never more than a thousand.
+    case("count_access_tokens", "", "", 1_000, 100),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
     case("count_failure", "500, 3", "run_pkey", 1, CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
@@ -98,6 +101,7 @@ const CASES: &[Case] = &[
     case("find_run", "array[u('job0')], array['manual:500']", "run_occasion", 1, ROW),
     case("follow_job", "u('job1'), 1, '{}', null", "job_pkey", 1, CHANGE),
     case("get_appearance", "'uid-5'", "session_appearance", 1, ROW),
+    case("get_access_token", "'t5'", "access_token_pkey", 1, ROW),
     case("get_calendar", "'default', 'cal0'", "calendar_pkey", 1, ROW),
     case("get_calendar_row", "'default', 'cal0'", "calendar_pkey", 1, ROW),
     case("get_calendar_version", "'default', 'cal0', 2", "calendar_version_pkey", 1, ROW),
@@ -138,6 +142,7 @@ const CASES: &[Case] = &[
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \
         null, null", "shard_pkey", N, N * CHANGE),
+    case("list_access_tokens", "'t5', 50", "access_token_pkey", 51, 50 * ROW),
     case("list_calendar_users", "'default', 'cal0', u('job0'), 100", "calendar_use_job", 301, 300 * ROW),
     case("list_calendars", "'default', 'cal1', 50", "calendar_pkey", 51, 50 * ROW),
     case("list_complete_runs", "100", "run_complete", 100, 100 * ROW),
@@ -195,6 +200,9 @@ const CASES: &[Case] = &[
     case("note_dead_by", "80, 5", "run_pkey", 1, CHANGE),
     case("end_node", "1, 5", "node_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
+    case("note_access_tokens", "array['t5', 't6'], 9", "access_token_pkey", 2, 2 * CHANGE),
+    case("put_access_token", "'new', 'api', repeat('0', 64), '*=viewer', null, '[]', null, 5, 'me', 1", "", 1, CHANGE),
+    case("revoke_access_token", "'t5', 1, 9", "access_token_pkey", 1, CHANGE),
     case("put_calendar", "'default', 'cal0', 4, false, '{}', 5", "", 1, CHANGE),
     case("put_duty", "'pool/big', 2, 1, 2", "", 1, CHANGE),
     case("raise_epoch", "5", "meta_pkey", 1, CHANGE),
@@ -350,7 +358,7 @@ impl Touched {
 
 /// Tables that stay small.
 fn small(node: &Value) -> bool {
-    ["node", "duty", "meta", "calendar"]
+    ["node", "duty", "meta", "calendar", "access_token"]
         .contains(&node["Relation Name"].as_str().unwrap_or_default())
 }
 

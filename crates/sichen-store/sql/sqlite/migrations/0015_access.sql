@@ -1,0 +1,50 @@
+-- Tokens of the API and of workers. A secret is in no row: its digest is.
+create table access_token (
+  name text primary key,
+  kind text not null check (kind in ('api', 'join')),
+  digest text not null check (length(digest) = 64),
+  grants text not null,                  -- of an api token: '*=viewer payments=operator'
+  pool text,                             -- of a join token
+  handlers text not null,                -- of a join token: JSON array, empty for any
+  expires_at integer,
+  created_at integer not null,
+  created_by text not null,
+  revoked_at integer,
+  used_at integer,                       -- coarse, for display
+  ver integer not null check (ver > 0),
+  check ((kind = 'api') = (grants <> '')),
+  check ((kind = 'join') = (pool is not null))
+) strict, without rowid;
+
+-- Events of tokens: the list of entities is in a check, which only a new table can have.
+create table event_more (
+  seq integer primary key,
+  entity text not null check (
+    entity in (
+      'job', 'run', 'shard', 'session', 'node', 'duty', 'calendar', 'backfill', 'access_token'
+    )
+  ),
+  entity_id text not null,
+  run_id integer,                        -- of runs and shards
+  ver integer not null check (ver >= 0),
+  at integer not null,
+  op blob not null check (length(op) = 16),
+  actor text not null,
+  duty text,
+  term integer,
+  kind text not null,
+  from_state text not null,
+  to_state text not null,
+  attempt integer,
+  token integer,
+  cause text not null,
+  data text not null,
+  check ((duty is null) = (term is null)),
+  check ((run_id is not null) = (entity in ('run', 'shard')))
+) strict;
+insert into event_more select * from event;
+drop table event;
+alter table event_more rename to event;
+create unique index event_ver on event (entity_id, entity, ver) where ver > 0;
+create index event_unchanged on event (entity_id, entity) where ver = 0;
+create index event_run on event (run_id, seq) where run_id is not null;

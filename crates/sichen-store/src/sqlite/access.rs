@@ -1,0 +1,96 @@
+//! Tokens of the API and of workers.
+
+use sichen_core::access::{
+    AccessToken, MAX_ACCESS_TOKENS, NewAccessToken, Purpose, TokenCreated, TokenRevoked,
+};
+use sichen_core::event::{Entity, Kind};
+use sichen_core::name::Name;
+use sichen_core::port::Page;
+
+use super::row::{at, opt_at};
+use super::tx::{Happened, Read, Result, Tx};
+use super::{capped, sql};
+use crate::happened::token_data;
+
+fn get(read: &Read<'_>, name: &Name) -> Result<Option<AccessToken>> {
+    read.one(sql::GET_ACCESS_TOKEN, [name.as_str()], |row| {
+        row.access_token()
+    })
+}
+
+pub(super) fn create(tx: &mut Tx<'_>, new: NewAccessToken) -> Result<TokenCreated> {
+    let old = get(tx, &new.name)?;
+    match &old {
+        Some(old) if old.is_live(tx.now) => {
+            return Ok(if old.asked.digest == new.digest {
+                TokenCreated::Created
+            } else {
+                TokenCreated::Taken
+            });
+        }
+        None if tx.count(sql::COUNT_ACCESS_TOKENS, [])? >= MAX_ACCESS_TOKENS => {
+            return Ok(TokenCreated::Full);
+        }
+        Some(_) | None => {}
+    }
+    let ver = old.as_ref().map_or(0, |old| old.ver) + 1;
+    let (grants, pool, handlers) = match &new.purpose {
+        Purpose::Api(grants) => (grants.to_string(), None, "[]".to_owned()),
+        Purpose::Join(bounds) => {
+            let handlers = serde_json::Value::from(bounds.handlers.as_slice());
+            (
+                String::new(),
+                Some(bounds.pool.as_str()),
+                handlers.to_string(),
+            )
+        }
+    };
+    let created_by = tx.actor().to_owned();
+    let params = rusqlite::params![
+        new.name.as_str(),
+        new.purpose.word(),
+        new.digest.as_str(),
+        grants,
+        pool,
+        handlers,
+        opt_at(new.expires_at),
+        at(tx.now),
+        created_by,
+        ver,
+    ];
+    tx.must(sql::PUT_ACCESS_TOKEN, params)?;
+    let from = old.as_ref().map_or("", AccessToken::state);
+    let happened = Happened {
+        data: token_data(&new),
+        ..Happened::new(Kind::AccessTokenCreated, from, "live")
+    };
+    tx.event(&Entity::AccessToken(new.name), ver, &happened)?;
+    Ok(TokenCreated::Created)
+}
+
+pub(super) fn revoke(tx: &mut Tx<'_>, name: Name) -> Result<TokenRevoked> {
+    let Some(token) = get(tx, &name)? else {
+        return Ok(TokenRevoked::Missing);
+    };
+    if token.revoked_at.is_some() {
+        return Ok(TokenRevoked::Over);
+    }
+    let params = (name.as_str(), token.ver, at(tx.now));
+    tx.must(sql::REVOKE_ACCESS_TOKEN, params)?;
+    let happened = Happened::new(Kind::AccessTokenRevoked, "live", "revoked");
+    tx.event(&Entity::AccessToken(name), token.ver + 1, &happened)?;
+    Ok(TokenRevoked::Revoked)
+}
+
+pub(super) fn list(read: &Read<'_>, page: &Page<Name>) -> Result<Vec<AccessToken>> {
+    let after = page.after.as_ref().map_or("", Name::as_str);
+    let params = (after, capped(page));
+    read.all(sql::LIST_ACCESS_TOKENS, params, |row| row.access_token())
+}
+
+pub(super) fn note(tx: &Tx<'_>, names: &[Name]) -> Result<()> {
+    let names: Vec<&str> = names.iter().map(Name::as_str).collect();
+    let names = serde_json::Value::from(names).to_string();
+    tx.run(sql::NOTE_ACCESS_TOKENS, (names, at(tx.now)))?;
+    Ok(())
+}
