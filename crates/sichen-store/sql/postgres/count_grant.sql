@@ -1,4 +1,4 @@
 -- count_grant: sessions were given so many more grants.
 update session s set grant_seq = s.grant_seq + i.by
-from unnest($1::bigint[], $2::bigint[]) i (id, by)
+from (select unnest($1::bigint[]) as id, unnest($2::bigint[]) as by) i
 where s.id = i.id

@@ -4,5 +4,7 @@
 insert into event (seq, at, op, actor, entity, entity_id, run_id, ver, duty, term, kind, from_state, to_state,
   attempt, token, cause, data)
 select nextval('event_seq'), $1, $2, $3, i.*
-from unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[],
-  $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[]) i
+from (select unnest($4::text[]) as entity, unnest($5::text[]) as entity_id, unnest($6::bigint[]) as run_id,
+  unnest($7::bigint[]) as ver, unnest($8::text[]) as duty, unnest($9::bigint[]) as term, unnest($10::text[]) as kind,
+  unnest($11::text[]) as from_state, unnest($12::text[]) as to_state, unnest($13::bigint[]) as attempt,
+  unnest($14::bigint[]) as token, unnest($15::text[]) as cause, unnest($16::text[]) as data) i

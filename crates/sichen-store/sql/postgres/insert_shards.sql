@@ -6,7 +6,8 @@ insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, use
 select i.run_id, i.no, i.pool, i.descriptor, i.state, 1, i.token, i.attempt, i.attempt, 0, i.ready_at, i.session_id,
   i.grant_seq, i.timeout_at, i.started_at, '', 0, '', 0, 0, '', i.rank, i.attempt_until,
   i.stall_us
-from unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[],
-  $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
-  i (run_id, pool, no, descriptor, ready_at, rank, state, token, attempt, session_id, grant_seq, timeout_at, started_at,
-    attempt_until, stall_us)
+from (select unnest($1::bigint[]) as run_id, unnest($2::text[]) as pool, unnest($3::bigint[]) as no,
+  unnest($4::text[]) as descriptor, unnest($5::bigint[]) as ready_at, unnest($6::bigint[]) as rank,
+  unnest($7::text[]) as state, unnest($8::bigint[]) as token, unnest($9::bigint[]) as attempt,
+  unnest($10::bigint[]) as session_id, unnest($11::bigint[]) as grant_seq, unnest($12::bigint[]) as timeout_at,
+  unnest($13::bigint[]) as started_at, unnest($14::bigint[]) as attempt_until, unnest($15::bigint[]) as stall_us) i

@@ -3,6 +3,7 @@
 update run r set open = r.open + i.open, succeeded = r.succeeded + i.succeeded, failed = r.failed + i.failed,
   cancelled = r.cancelled + i.cancelled, state = i.state, reason = i.reason, ended_at = i.ended_at, waits = null,
   waits_most = null, ver = r.ver + 1
-from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-  $8::bigint[]) i (id, state, reason, ended_at, open, succeeded, failed, cancelled)
+from (select unnest($1::bigint[]) as id, unnest($2::text[]) as state, unnest($3::text[]) as reason,
+  unnest($4::bigint[]) as ended_at, unnest($5::bigint[]) as open, unnest($6::bigint[]) as succeeded,
+  unnest($7::bigint[]) as failed, unnest($8::bigint[]) as cancelled) i
 where r.id = i.id and r.open + i.open = 0 and r.ended_at is null

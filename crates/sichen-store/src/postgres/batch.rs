@@ -4,6 +4,8 @@
 //! - A transaction sends what is gathered before any other statement, in the order of [`Batched`]:
 //!   so each statement sees what was written before it.
 //! - No row is in one batch twice; counts of the same row are summed.
+//! - Their columns are unnested in a select list, where the server reads them row by row. In a `from` it
+//!   would store each column first, which costs more than the row that is made of them.
 //!
 //! # Not here
 //! When they are sent ([`super::tx`]).

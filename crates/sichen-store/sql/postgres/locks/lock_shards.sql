@@ -1,3 +1,4 @@
 -- lock_shards: shards, one a pair of the two arrays.
-select s.* from unnest($1::bigint[], $2::bigint[]) i (run_id, no) join shard s on s.run_id = i.run_id and s.no = i.no
+select s.* from (select unnest($1::bigint[]) as run_id, unnest($2::bigint[]) as no) i
+join shard s on s.run_id = i.run_id and s.no = i.no
 order by s.run_id, s.no for no key update of s
