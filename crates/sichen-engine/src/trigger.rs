@@ -63,7 +63,17 @@ pub struct Trigger {
     /// reported: then a look is taken often. A hint; the usual round finds it too.
     follows: AtomicBool,
     /// The next instant that the last look has seen.
-    awaited: Mutex<Option<Timestamp>>,
+    ahead: Mutex<Ahead>,
+}
+
+/// What the last look has seen of the next instant.
+#[derive(Debug, Default)]
+struct Ahead {
+    at: Option<Timestamp>,
+    /// The jobs that are due then, as they were; none if they are to be read at that instant. A step
+    /// made of one is refused by the store if the job was changed meanwhile, and the look behind it
+    /// finds the job as it is.
+    jobs: Vec<(Job, Arc<Document>)>,
 }
 
 /// What one pass did.
@@ -96,12 +106,12 @@ impl Trigger {
             dispatcher,
             swept: Mutex::default(),
             follows: AtomicBool::new(false),
-            awaited: Mutex::default(),
+            ahead: Mutex::default(),
         }
     }
 
-    fn lock_awaited(&self) -> MutexGuard<'_, Option<Timestamp>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One pass.
@@ -148,7 +158,7 @@ impl Trigger {
         let free = |job: &Job| !self.blocked.is_paused(job.uid, now);
         for job in outdated.into_iter().filter(free) {
             // One that can't be decided is reported where it is due.
-            let Some((item, more)) = self.decide(&job, now).await? else {
+            let Some((item, more)) = self.decide_job(&job, now).await? else {
                 continue;
             };
             let again = if more { Some(now) } else { item.next_due };
@@ -182,17 +192,22 @@ impl Trigger {
 
     async fn fire(&self, now: Timestamp) -> Result<Pass, Error> {
         let store = &*self.context.store;
+        let mut pass = Pass::default();
+        let ahead = std::mem::take(&mut *self.lock_ahead());
+        let mut awaited = ahead.at.is_some_and(|at| at <= now);
+        if awaited && !ahead.jobs.is_empty() {
+            // Nothing is to be read first, and what else is due is looked at after them.
+            awaited = false;
+            let due = ahead.jobs.into_iter().map(|(job, doc)| (job, Some(doc)));
+            self.fire_jobs(due.collect(), now, &mut pass).await?;
+        }
         // At an instant that was waited for, only what is due is read; what comes next is looked at after it.
-        let awaited = self.lock_awaited().take().is_some_and(|at| at <= now);
         let until = match awaited {
             true => now,
             false => now.checked_add(HORIZON).unwrap_or(Timestamp::MAX),
         };
         let near = store.list_due_jobs(self.owned(now), until, LIMIT).await?;
-        let mut pass = Pass {
-            next: awaited.then_some(now),
-            ..Pass::default()
-        };
+        pass.next = pass.next.into_iter().chain(awaited.then_some(now)).min();
         // A full page asks for another pass only if all of it is due: else a timer will do.
         let last_is_due = near
             .last()
@@ -206,25 +221,39 @@ impl Trigger {
             let soon = now.checked_add(FOLLOWED).unwrap_or(now);
             pass.next = pass.next.into_iter().chain([soon]).min();
         }
+        let due = |job: &Job| job.next_due.is_some_and(|at| at <= now);
+        let (due, soon): (Vec<Job>, Vec<Job>) = near.into_iter().partition(due);
+        let first = soon.iter().filter_map(|job| job.next_due).min();
+        pass.next = pass.next.into_iter().chain(first).min();
+        if due.is_empty() {
+            *self.lock_ahead() = self.prepare(soon, first);
+        } else {
+            self.lock_ahead().at = first;
+        }
+        let due = due.into_iter().map(|job| (job, None)).collect();
+        self.fire_jobs(due, now, &mut pass).await?;
+        Ok(pass)
+    }
+
+    /// Decides about jobs that are due, with their documents where those were read ahead, and writes that.
+    async fn fire_jobs(
+        &self,
+        jobs: Vec<(Job, Option<Arc<Document>>)>,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
         let (mut items, mut names) = (Vec::new(), Vec::new());
         let mut shards = 0;
-        let mut soon = Vec::new();
-        for job in near {
-            let Some(next) = job.next_due else { continue };
-            if next > now {
-                if soon.len() < PREPARED {
-                    soon.push(job);
-                }
-                pass.next = Some(pass.next.map_or(next, |at| at.min(next)));
-                let mut awaited = self.lock_awaited();
-                *awaited = Some(awaited.map_or(next, |at| at.min(next)));
-                continue;
-            }
+        for (job, document) in jobs {
             if self.blocked.is_paused(job.uid, now) {
                 pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min();
                 continue;
             }
-            match self.decide(&job, now).await? {
+            let decided = match document {
+                Some(document) => self.decide(&job, &document, now).await?,
+                None => self.decide_job(&job, now).await?,
+            };
+            match decided {
                 Some((item, more)) => {
                     let again = if more { Some(now) } else { item.next_due };
                     pass.next = pass.next.into_iter().chain(again).min();
@@ -240,15 +269,11 @@ impl Trigger {
             }
             if shards >= MAX_BATCH_SHARDS {
                 let (items, names) = (std::mem::take(&mut items), std::mem::take(&mut names));
-                self.write(items, names, now, &mut pass).await?;
+                self.write(items, names, now, pass).await?;
                 shards = 0;
             }
         }
-        if items.is_empty() {
-            self.prepare(&soon);
-        }
-        self.write(items, names, now, &mut pass).await?;
-        Ok(pass)
+        self.write(items, names, now, pass).await
     }
 
     /// Writes steps of jobs, in one transaction.
@@ -304,11 +329,28 @@ impl Trigger {
     }
 
     /// Reads the documents of jobs that are due soon, so that none is read when their instant comes. One
-    /// that makes no sense is told of then.
-    fn prepare(&self, soon: &[Job]) {
-        for job in soon {
-            let _ = self.documents.of(job);
+    /// that makes no sense is told of then. Those due at the `first` instant are kept for it, unless what
+    /// they may do depends on what happens until then.
+    fn prepare(&self, soon: Vec<Job>, first: Option<Timestamp>) -> Ahead {
+        let mut jobs = Vec::new();
+        let mut plain = true;
+        for mut job in soon.into_iter().take(PREPARED) {
+            let Ok(document) = self.documents.of(&job) else {
+                plain &= job.next_due != first;
+                continue;
+            };
+            if job.next_due == first {
+                let policy = document.spec.overlap.policy().of(Origin::Planned);
+                plain &= policy == Overlap::Allow && job.chain.is_none();
+                // It is kept read.
+                job.document = String::new();
+                jobs.push((job, document));
+            }
         }
+        if !plain {
+            jobs.clear();
+        }
+        Ahead { at: first, jobs }
     }
 
     /// The fences of the partitions of these jobs.
@@ -320,14 +362,27 @@ impl Trigger {
     }
 
     /// What `job` has due; `None` if its document makes no sense.
-    async fn decide(&self, job: &Job, now: Timestamp) -> Result<Option<(Advance, bool)>, Error> {
+    async fn decide_job(
+        &self,
+        job: &Job,
+        now: Timestamp,
+    ) -> Result<Option<(Advance, bool)>, Error> {
+        match self.documents.of(job) {
+            Ok(document) => self.decide(job, &document, now).await,
+            Err(Error::Corrupt(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What `job` has due by its `document`; `None` if its calendars make no sense.
+    async fn decide(
+        &self,
+        job: &Job,
+        document: &Document,
+        now: Timestamp,
+    ) -> Result<Option<(Advance, bool)>, Error> {
         let store = &*self.context.store;
-        let document = match self.documents.of(job) {
-            Ok(document) => document,
-            Err(Error::Corrupt(_)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let calendars = match self.documents.calendars(store, &document).await {
+        let calendars = match self.documents.calendars(store, document).await {
             Ok(calendars) => calendars,
             Err(Error::Corrupt(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -343,7 +398,7 @@ impl Trigger {
         }
         let mut plan = timing.due(job.high_water, now, false);
         if let [first, _, ..] = plan.runs.as_slice() {
-            let most = runs_a_batch(job, &document, first, now);
+            let most = runs_a_batch(job, document, first, now);
             if plan.runs.len() > most as usize {
                 plan = timing.due_at_most(job.high_water, now, most);
             }
@@ -355,7 +410,7 @@ impl Trigger {
         };
         let more = plan.more && plan.next_wake.is_some_and(|wake| wake <= now);
         Ok(Some((
-            advance(job, &document, &timing, plan, &open, now),
+            advance(job, document, &timing, plan, &open, now),
             more,
         )))
     }

@@ -428,14 +428,14 @@ impl Store for PostgresStore {
     ) -> Answer<'_, Vec<AdvanceVerdict>> {
         bounded!(items);
         write!(self, Some(op), [fences, items], |tx| {
-            let born = items.iter().flat_map(|item| &item.runs);
-            tx.lock(&Locks {
+            let runs: Vec<&NewRun> = items.iter().flat_map(|item| &item.runs).collect();
+            let locks = Locks {
                 duties: keys_of(&fences),
                 jobs: items.iter().map(|item| item.job.0).collect(),
-                sessions: born.filter_map(|run| run.born_leased).collect(),
+                sessions: runs.iter().filter_map(|run| run.born_leased).collect(),
                 ..Locks::default()
-            })
-            .await?;
+            };
+            tx.lock_to_write(&locks, &runs).await?;
             jobs::advance_all(tx, &fences, items).await
         })
     }
@@ -523,13 +523,13 @@ impl Store for PostgresStore {
     ) -> Answer<'_, Vec<CreateVerdict>> {
         bounded!(runs);
         write!(self, Some(op), [fences, runs], |tx| {
-            tx.lock(&Locks {
+            let locks = Locks {
                 duties: keys_of(&fences),
                 jobs: runs.iter().map(|run| run.job.0).collect(),
                 sessions: runs.iter().filter_map(|run| run.born_leased).collect(),
                 ..Locks::default()
-            })
-            .await?;
+            };
+            tx.lock_to_write(&locks, &Vec::from_iter(&runs)).await?;
             backfills::create_runs(tx, &fences, runs).await
         })
     }

@@ -10,7 +10,7 @@
 //! # Not here
 //! Which rows a use case locks: its call in [`super`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::{try_join_all, try_join3};
@@ -37,8 +37,8 @@ pub(super) struct Kept {
     pub duties: BTreeMap<String, DutyRow>,
     /// Runs of occasions of locked jobs, and that there is none.
     pub occasions: BTreeMap<JobUid, BTreeMap<String, Option<(RunId, String)>>>,
-    /// How many shards a locked session holds.
-    pub held: BTreeMap<SessionId, u32>,
+    /// How many shards of a pool a locked session holds.
+    pub held: BTreeMap<SessionId, (Name, u32)>,
     /// How many shards of a locked run are held.
     pub running: BTreeMap<RunId, u32>,
 }
@@ -313,21 +313,20 @@ impl Tx {
         if of.is_empty() {
             return Ok(());
         }
-        let born: BTreeSet<SessionId> = runs.iter().filter_map(|run| run.born_leased).collect();
-        let born = Vec::from_iter(born);
+        let born = runs
+            .iter()
+            .filter_map(|run| Some((run.born_leased?, &run.terms.pool)));
+        let born: BTreeMap<SessionId, &Name> = born.collect();
         let (jobs, keys): (Vec<uuid::Uuid>, Vec<String>) =
             of.iter().map(|(job, key)| (job.0, key.clone())).unzip();
         let found = self.all(sql::FIND_RUN, (jobs, keys), |row| {
             let run = (RunId(row.u64(2)?), row.text(3)?);
             Ok((JobUid(row.uuid(0)?), row.text(1)?, run))
         });
+        // Of a session of another pool nothing is counted here, and it is given nothing.
+        let held = try_join_all(born.iter().map(|(id, pool)| self.held(*id, pool)));
         // Ids of runs that are there already are for the next ones.
-        let (found, (), ()) = try_join3(
-            found,
-            self.reserve_ids(of.len()),
-            self.count_holds(&born, &[]),
-        )
-        .await?;
+        let (found, (), _) = try_join3(found, self.reserve_ids(of.len()), held).await?;
         self.kept(|kept| {
             for (job, key) in of {
                 kept.occasions.entry(job).or_default().insert(key, None);
@@ -352,14 +351,15 @@ impl Tx {
 
     /// How many shards a locked session holds.
     pub async fn held(&self, id: SessionId, pool: &Name) -> Result<u32> {
-        let kept = self.kept(|kept| kept.held.get(&id).copied());
+        let of = |(of, held): &(Name, u32)| (of == pool).then_some(*held);
+        let kept = self.kept(|kept| kept.held.get(&id).and_then(of));
         if let Some(held) = kept {
             return Ok(held);
         }
         let held = self
             .count(sql::COUNT_HELD, (int(id.0), pool.as_str()))
             .await?;
-        self.kept(|kept| kept.held.insert(id, held));
+        self.kept(|kept| kept.held.insert(id, (pool.clone(), held)));
         Ok(held)
     }
 
@@ -396,7 +396,7 @@ impl Tx {
     pub fn shard_given(&self, key: ShardKey, session: SessionId) {
         self.kept(|kept| {
             kept.shards.remove(&key);
-            if let Some(held) = kept.held.get_mut(&session) {
+            if let Some((_, held)) = kept.held.get_mut(&session) {
                 *held += 1;
             }
             if let Some(running) = kept.running.get_mut(&key.run) {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use futures_util::future::{BoxFuture, try_join, try_join5};
+use futures_util::future::{BoxFuture, try_join, try_join3, try_join5};
 use jiff::Timestamp;
 use sichen_core::epoch;
 use sichen_core::event::Entity;
@@ -26,7 +26,7 @@ use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Job, Progress, Run, Session};
 use sichen_core::name::JobName;
-use sichen_core::port::{Error, Fence, Op};
+use sichen_core::port::{Error, Fence, NewRun, Op};
 use sichen_core::timekeeping::{Kept as KeptClock, Told};
 use tokio_postgres::error::SqlState;
 
@@ -515,9 +515,20 @@ impl Tx {
 
     /// Locks rows in the port's order and then reads the clock, all in one round trip.
     pub async fn lock(&mut self, locks: &Locks) -> Result<()> {
+        self.lock_to_write(locks, &[]).await
+    }
+
+    /// [`Tx::lock`], and in the same round trip, behind the locks, what is to be known before these
+    /// runs are written.
+    pub async fn lock_to_write(&mut self, locks: &Locks, runs: &[&NewRun]) -> Result<()> {
         // One that is prepared only now would be overtaken by those behind it.
         for statement in locks.statements().chain([sql::GET_META]) {
             self.ready(statement).await?;
+        }
+        if !runs.is_empty() {
+            for statement in [sql::FIND_RUN, sql::NEXT_IDS, sql::COUNT_HELD] {
+                self.ready(statement).await?;
+            }
         }
         // Polled in this order, and so sent in it.
         let jobs_of = if locks.closing { &*locks.runs } else { &[] };
@@ -529,7 +540,7 @@ impl Tx {
             self.lock_shards(&locks.shards),
         );
         let last = try_join(self.lock_sessions(&locks.sessions), self.read.meta());
-        let (_, (_, meta)) = try_join(locked, last).await?;
+        let (_, (_, meta), ()) = try_join3(locked, last, self.look_for_runs(runs)).await?;
         self.read.set_time(meta);
         self.recorded().await
     }
