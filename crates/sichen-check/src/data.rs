@@ -37,6 +37,8 @@ pub(crate) struct Fields {
     /// Occasions that a step of the mark wrote runs for.
     pub runs: Vec<String>,
     pub decisions: Vec<Decided>,
+    /// The record before the step, as it makes it longer.
+    pub lengthens: Option<Decided>,
     /// What a job's zones were taken for.
     pub zones: Option<Zones>,
     /// Runs that a step of a backfill wrote and retried, and instants that it left.

@@ -10,6 +10,8 @@
 //! # Not here
 //! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
 
+mod tails;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +27,7 @@ use sichen_core::port::{
     RequestVerdict, RunFilter, Store,
 };
 use sichen_core::schedule::overlap::{Active, Blocker, Origin, Overlap, Verdict, judge};
+use sichen_core::schedule::stretch::join;
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip, zone_data_version};
 
 use crate::blocked::{Blocked, told};
@@ -32,6 +35,8 @@ use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
+
+use tails::Tails;
 
 /// Rows looked at in one pass.
 const LIMIT: u32 = 500;
@@ -64,6 +69,7 @@ pub struct Trigger {
     follows: AtomicBool,
     /// The next instant that the last look has seen.
     ahead: Mutex<Ahead>,
+    tails: Tails,
 }
 
 /// What the last look has seen of the next instant.
@@ -107,6 +113,7 @@ impl Trigger {
             swept: Mutex::default(),
             follows: AtomicBool::new(false),
             ahead: Mutex::default(),
+            tails: Tails::default(),
         }
     }
 
@@ -290,8 +297,15 @@ impl Trigger {
         let store = &*self.context.store;
         let skipped: Vec<u64> = items
             .iter()
-            .map(|i| i.decisions.iter().map(|d| d.count).sum())
+            .map(|i| {
+                i.decisions
+                    .iter()
+                    .chain(&i.lengthens)
+                    .map(|d| d.count)
+                    .sum()
+            })
             .collect();
+        let tails = Vec::from_iter(items.iter().map(|i| self.tails.after(i)));
         let owned_runs = items.iter_mut().flat_map(|item| &mut item.runs);
         let born = self.dispatcher.reserve(owned_runs, now);
         let advance = |items: Vec<Advance>| {
@@ -306,8 +320,11 @@ impl Trigger {
             .write(&items, job, || told(now), advance)
             .await?;
         let mut written = Vec::new();
-        let decided = verdicts.into_iter().zip(skipped);
-        for ((verdict, skipped), (item, name)) in decided.zip(items.into_iter().zip(names)) {
+        let decided = verdicts.into_iter().zip(skipped.into_iter().zip(tails));
+        for ((verdict, (skipped, tail)), (item, name)) in decided.zip(items.into_iter().zip(names))
+        {
+            let advanced = matches!(verdict, Some(AdvanceVerdict::Advanced(_)));
+            self.tails.note(item.job, tail.filter(|_| advanced));
             match verdict {
                 Some(AdvanceVerdict::Advanced(runs)) => {
                     pass.skipped += skipped;
@@ -409,10 +426,9 @@ impl Trigger {
             open_runs(store, job).await?
         };
         let more = plan.more && plan.next_wake.is_some_and(|wake| wake <= now);
-        Ok(Some((
-            advance(job, document, &timing, plan, &open, now),
-            more,
-        )))
+        let mut step = advance(job, document, &timing, plan, &open, now);
+        self.tails.lengthen(&mut step);
+        Ok(Some((step, more)))
     }
 
     fn owned(&self, now: Timestamp) -> Vec<u8> {
@@ -476,6 +492,7 @@ fn postponed(job: &Job, now: Timestamp) -> Advance {
         pending: job.pending(),
         counted: None,
         runs: Vec::new(),
+        lengthens: None,
         decisions: Vec::new(),
     }
 }
@@ -560,7 +577,10 @@ pub fn advance(
             }
         }
     }
-    decisions.sort_by_key(|d| (d.from, d.to));
+    let ran: Vec<Timestamp> = runs
+        .iter()
+        .filter_map(|r| r.occasion.planned_at())
+        .collect();
     // Stores keep whole microseconds; planned instants are whole seconds, so none is jumped over.
     let to = Timestamp::from_microsecond(plan.high_water.as_microsecond());
     let to = to.unwrap_or(plan.high_water);
@@ -580,7 +600,8 @@ pub fn advance(
         pending: job.pending(),
         counted: (policy != Overlap::Allow && !instants.is_empty()).then(|| Counted::of(job)),
         runs,
-        decisions,
+        lengthens: None,
+        decisions: join(decisions, &ran),
     }
 }
 

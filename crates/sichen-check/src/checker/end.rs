@@ -495,7 +495,6 @@ fn judge_job(
     for d in &planned {
         if let Some(both) = fired.range(d.from..=d.to).next()
             && d.count > 0
-            && d.from == d.to
         {
             return Err(Broken(
                 Invariant::I2,

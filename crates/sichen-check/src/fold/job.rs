@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub mark: Option<Timestamp>,
     pub deleted: bool,
     pub paused: bool,
+    /// Whether the history has the job's creation.
+    whole: bool,
     /// Where the mark stood when the history began.
     pub first_mark: Option<Timestamp>,
     /// Instants for which steps of the mark say that they wrote a run.
@@ -34,6 +36,7 @@ pub(crate) struct Job {
 impl Job {
     pub fn apply(&mut self, e: &Event, data: &Fields) -> Result<(), Broken> {
         self.trail.check(e)?;
+        self.whole |= e.ver == 1;
         match e.kind {
             Kind::JobApplied => {
                 let revision = data.revision.unwrap_or(self.revision + 1);
@@ -84,12 +87,42 @@ impl Job {
         };
         self.pending = None;
         let key = Occasion::Planned { at, rerun: 0 }.key();
-        let decided = data.decisions.iter().any(|d| d.from <= at && at <= d.to);
+        let mut said = data.decisions.iter().chain(&data.lengthens);
+        let decided = said.any(|d| d.from <= at && at <= d.to);
         if decided || data.runs.contains(&key) {
             return Ok(());
         }
         let message = format!("{at} follows a run and is passed over");
         broken(Invariant::I2, message)
+    }
+
+    /// The record that a step makes longer is the last thing that was decided, and says the same.
+    fn lengthen(&mut self, mark: Timestamp, longer: &Decided) -> Result<(), Broken> {
+        let skips = self.decided.iter_mut().filter(|d| d.reason != "gap");
+        let last = skips.max_by_key(|d| d.to);
+        let run = self.fired.iter().max();
+        let fits = |d: &&mut Decided| {
+            d.from == longer.from
+                && d.reason == longer.reason
+                && d.to <= mark
+                && d.to < longer.to
+                && run.is_none_or(|run| *run < d.to)
+        };
+        let Some(last) = last.filter(fits) else {
+            if !self.whole && self.first_mark.is_none_or(|first| longer.from <= first) {
+                // It began before the history does.
+                self.decided.push(longer.clone());
+                return Ok(());
+            }
+            let message = format!(
+                "the record {} from {} is made longer, but is not what was decided last",
+                longer.reason, longer.from
+            );
+            return broken(Invariant::I2, message);
+        };
+        last.to = longer.to;
+        last.count += longer.count;
+        Ok(())
     }
 
     fn advance(&mut self, data: &Fields) -> Result<(), Broken> {
@@ -111,6 +144,9 @@ impl Job {
             );
         }
         self.pass(to, data)?;
+        if let Some(longer) = &data.lengthens {
+            self.lengthen(from, longer)?;
+        }
         self.mark = Some(to);
         self.first_mark = self.first_mark.or(Some(from));
         self.fired.extend(

@@ -26,6 +26,11 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         Invariant::I2,
         decide_twice,
     ),
+    (
+        "another record than the last one becomes longer",
+        Invariant::I2,
+        lengthen_another,
+    ),
     ("an instant was invented", Invariant::I3, invent_instant),
     ("the mark leaves a gap", Invariant::I5, gap_in_marks),
     (
@@ -279,6 +284,18 @@ fn decide_twice(h: &mut History, rng: &mut Rng) -> bool {
     set_data(event, "decisions", decisions);
     let row = sichen_core::model::Decision::single(at, "overlap", String::new());
     h.dump.decisions.push((uid, row));
+    true
+}
+
+fn lengthen_another(h: &mut History, rng: &mut Rng) -> bool {
+    let longer = |e: &Event| e.kind == Kind::ScheduleAdvanced && data(e, "lengthens").is_object();
+    let Some(n) = find(h, rng, longer) else {
+        return false;
+    };
+    let event = &mut h.dump.events[n];
+    let mut said = data(event, "lengthens");
+    said["from"] = (said["from"].as_i64().expect("an instant") - 60_000_000).into();
+    set_data(event, "lengthens", said);
     true
 }
 

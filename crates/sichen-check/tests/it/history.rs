@@ -276,9 +276,21 @@ impl Model {
         let at = from.as_second() / 60;
         let to = minute(at + minutes);
         let (mut occasions, mut decisions, mut planned) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lengthens = serde_json::Value::Null;
         for k in 1..=minutes {
             let p = minute(at + k);
             if self.rng.chance(20) {
+                let last = self.dump.decisions.iter_mut().rev();
+                let last = last.map(|(of, d)| (*of, d)).find(|(of, _)| *of == uid);
+                let last = last.map(|(_, d)| d).filter(|d| k == 1 && d.to == from);
+                if let Some(last) = last {
+                    (last.to, last.count) = (p, last.count + 1);
+                    lengthens = json!({
+                        "from": last.from.as_microsecond(), "to": p.as_microsecond(), "count": 1,
+                        "reason": "overlap", "reference": "",
+                    });
+                    continue;
+                }
                 decisions.push(json!({
                     "from": p.as_microsecond(), "to": p.as_microsecond(), "count": 1,
                     "reason": "overlap", "reference": "",
@@ -297,7 +309,7 @@ impl Model {
         let ver = job.ver;
         let data = json!({
             "from": from.as_microsecond(), "to": to.as_microsecond(),
-            "runs": occasions, "decisions": decisions,
+            "runs": occasions, "decisions": decisions, "lengthens": lengthens,
         });
         let duty = Some((TRIGGER, self.trigger_term));
         let said = Said {

@@ -122,7 +122,11 @@ pub struct Advance {
     pub counted: Option<Counted>,
     /// Instants that become runs.
     pub runs: Vec<NewRun>,
-    /// Instants that do not.
+    /// What makes the job's last record of skipped instants longer: that record's begin, reason and
+    /// reference, the new end, and how many instants come to it. If the last one is another, or ends
+    /// later, nothing is written.
+    pub lengthens: Option<Decision>,
+    /// Instants that do not run, beside them.
     pub decisions: Vec<Decision>,
 }
 
@@ -131,16 +135,17 @@ impl Advance {
     #[must_use]
     pub fn event_data(&self) -> serde_json::Value {
         let runs = self.runs.iter().map(|run| run.occasion.key());
-        let decisions = self.decisions.iter().map(|d| {
+        let told = |d: &Decision| {
             serde_json::json!({
                 "from": d.from.as_microsecond(), "to": d.to.as_microsecond(), "count": d.count,
                 "reason": d.reason, "reference": d.reference,
             })
-        });
+        };
+        let decisions = self.decisions.iter().map(told);
         serde_json::json!({
             "from": self.from.as_microsecond(), "to": self.to.as_microsecond(),
             "runs": Vec::from_iter(runs), "decisions": Vec::from_iter(decisions),
-            "zones": self.zones,
+            "lengthens": self.lengthens.as_ref().map(told), "zones": self.zones,
         })
     }
 }

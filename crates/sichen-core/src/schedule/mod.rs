@@ -20,6 +20,7 @@ pub mod follow;
 mod nominal;
 pub mod overlap;
 mod rule;
+pub mod stretch;
 mod tally;
 mod union;
 mod zone;

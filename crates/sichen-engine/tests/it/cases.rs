@@ -14,7 +14,7 @@ use sichen_engine::control::{Control, Error, StartRun, Which};
 use sichen_engine::courier::ToWorker;
 use sichen_engine::sessions::{BeatAnswer, Hello, ReportVerdict};
 
-use crate::fixture::{Cluster, document, hello, report};
+use crate::fixture::{Cluster, document, hello, report, start};
 use crate::players::{BEAT_S, Player, Stage, sharded};
 
 /// SHARD-002: whenever a worker dies, only its unfinished shards are run again.
@@ -434,6 +434,10 @@ fn without_a_worker_queues_stay_short_and_are_worked_off_at_once() {
         assert_eq!(open_runs(&cluster, *job), (1, 2));
     }
     assert_eq!(open_runs(&cluster, secondly), (10, 11));
+    // All that found the queue full is one record, not 7,189.
+    let records = block_on(cluster.store.list_decisions(secondly, start(), 10)).unwrap();
+    let told: Vec<_> = records.iter().map(|d| (d.count, &*d.reason)).collect();
+    assert_eq!(told, [(HOURS as u64 * 3_600 - 11, "overlap")]);
 
     let worker = Player::start(&cluster, &stage.node, "a", 10);
     stage.players.push(worker);

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
+use sichen_check::audit::Records;
+use sichen_check::{Invariant, Options, check_dump};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::RunState;
 use sichen_core::lifecycle::shard::Ending;
@@ -105,6 +107,60 @@ impl Stage {
 
 fn minute(n: i64) -> Timestamp {
     start() + SignedDuration::from_mins(n)
+}
+
+/// SCALE-004: what one run blocks is one record, however many steps of the mark decide it.
+#[test]
+fn an_hour_of_blocked_seconds_is_one_record_that_grows() {
+    let seconds = json!({ "schedules": [{ "every": "1s" }] });
+    let mut stage = Stage::new(json!("forbid"), seconds);
+    let at = |n: i64| start() + SignedDuration::from_secs(n);
+    let told = |stage: &Stage| -> Vec<_> {
+        let kept = stage.decisions().into_iter();
+        kept.map(|d| (d.from, d.to, d.count, d.reason, d.reference))
+            .collect()
+    };
+    let blocked = |from: i64, to: i64, by: &Work| {
+        let (count, reason) = ((to - from + 1) as u64, "overlap".to_owned());
+        (at(from), at(to), count, reason, by.run.id.to_string())
+    };
+    let first = stage.pass(1).pop().unwrap();
+    for _ in 0..3_600 {
+        assert!(stage.pass(1).is_empty(), "the first still runs");
+    }
+    assert_eq!(told(&stage), [blocked(2, 3_601, &first)]);
+    stage.end(&first, Ending::Succeeded);
+    let second = stage.pass(1).pop().unwrap();
+    for _ in 0..60 {
+        stage.pass(1);
+    }
+    let mut expect = vec![blocked(2, 3_601, &first), blocked(3_603, 3_662, &second)];
+    assert_eq!(told(&stage), expect);
+    // Another owner does not know how the record before it came about: it begins its own.
+    stage.node = stage.cluster.node("n2");
+    stage.cluster.pass(10);
+    stage.node.coordinate(&stage.cluster);
+    for _ in 0..3 {
+        stage.cluster.pass(1);
+        stage.node.coordinate(&stage.cluster);
+        stage.node.trigger(&stage.cluster);
+    }
+    expect.push(blocked(3_663, 3_675, &second));
+    assert_eq!(told(&stage), expect);
+
+    let dump = block_on(stage.cluster.store.dump()).unwrap();
+    let records = Records::of(&dump);
+    let report = records.audit(stage.job, None, None, None).unwrap().report;
+    assert_eq!(report.findings, []);
+    assert_eq!((report.with_run, report.with_decision), (2, 3_673));
+    let options = Options {
+        seq_is_commit_order: true,
+        oracle: Some(Box::new(records)),
+        demand: vec![Invariant::I2, Invariant::I3],
+        ..Options::default()
+    };
+    let verdict = check_dump(&dump, options, &[]);
+    assert!(verdict.is_ok(), "{verdict}");
 }
 
 #[test]

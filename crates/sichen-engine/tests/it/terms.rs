@@ -213,6 +213,7 @@ fn advance(c: &Cluster, fence: &Fence, job: sichen_core::ids::JobUid) -> bool {
         pending: row.pending(),
         counted: None,
         runs: vec![],
+        lengthens: None,
         decisions: vec![],
     };
     let verdicts = c

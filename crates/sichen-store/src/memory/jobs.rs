@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
-use sichen_core::model::{DutyKey, Job, partition_of};
+use sichen_core::model::{Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
     Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
@@ -285,6 +285,12 @@ fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Option<Vec<Creat
     if !holds {
         return None;
     }
+    if let Some(longer) = &item.lengthens
+        && !lengthen(&mut tx.state.decisions, item.job, longer)
+    {
+        return None;
+    }
+    let job = &mut tx.state.jobs.get_mut(&item.job)?.job;
     let (chain, decided) = job.passed(item.to);
     job.high_water = item.to;
     job.next_due = item.next_due;
@@ -313,6 +319,25 @@ fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Option<Vec<Creat
         chains::restart(tx, item.job);
     }
     Some(verdicts)
+}
+
+/// Makes a job's last record of skipped instants longer; false if that is another.
+fn lengthen(decisions: &mut [(JobUid, Decision)], job: JobUid, longer: &Decision) -> bool {
+    let skips = decisions
+        .iter_mut()
+        .filter(|(uid, d)| *uid == job && d.is_skip());
+    let Some((_, last)) = skips.max_by_key(|(_, d)| (d.to, d.from)) else {
+        return false;
+    };
+    let same = last.from == longer.from
+        && last.reason == longer.reason
+        && last.reference == longer.reference
+        && last.to < longer.to;
+    if same {
+        last.to = longer.to;
+        last.count += longer.count;
+    }
+    same
 }
 
 pub(super) fn list_revisions(

@@ -242,6 +242,19 @@ pub(super) async fn insert_decision(tx: &Tx, job: JobUid, d: &Decision) -> Resul
     tx.must(sql::INSERT_DECISION, params).await
 }
 
+/// Makes a job's last record of skipped instants longer; false if that is another.
+async fn lengthen(tx: &Tx, job: JobUid, longer: &Decision) -> Result<bool> {
+    let params = (
+        job.0,
+        at(longer.from),
+        at(longer.to),
+        int(longer.count),
+        longer.reason.as_str(),
+        longer.reference.as_str(),
+    );
+    tx.run_one(sql::LENGTHEN_DECISION, params).await
+}
+
 pub(super) async fn advance_all(
     tx: &mut Tx,
     fences: &[Fence],
@@ -287,6 +300,11 @@ async fn advance(
         && item.pending == job.pending()
         && item.counted.is_none_or(|seen| seen == Counted::of(&job));
     if !holds {
+        return Ok(None);
+    }
+    if let Some(longer) = &item.lengthens
+        && !lengthen(tx, job.uid, longer).await?
+    {
         return Ok(None);
     }
     let (chain, decided) = job.passed(item.to);

@@ -166,6 +166,7 @@ statements! {
     COUNT_BACKFILL = "count_backfill",
     FIND_SKIP = "find_skip",
     FILL_DECISION = "fill_decision",
+    LENGTHEN_DECISION = "lengthen_decision",
     LIST_REVISIONS = "list_revisions",
     LIST_RUNS_OF_BACKFILL = "list_runs_of_backfill",
     LIST_INSTANTS = "list_instants",

@@ -239,6 +239,19 @@ pub(super) fn insert_decision(tx: &Tx<'_>, job: JobUid, d: &Decision) -> Result<
     tx.must(sql::INSERT_DECISION, params)
 }
 
+/// Makes a job's last record of skipped instants longer; false if that is another.
+fn lengthen(tx: &Tx<'_>, job: JobUid, longer: &Decision) -> Result<bool> {
+    let params = (
+        blob(job.0),
+        at(longer.from),
+        at(longer.to),
+        int(longer.count),
+        longer.reason.as_str(),
+        longer.reference.as_str(),
+    );
+    tx.run_one(sql::LENGTHEN_DECISION, params)
+}
+
 pub(super) fn advance_all(
     tx: &mut Tx<'_>,
     fences: &[Fence],
@@ -278,6 +291,11 @@ fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Result<Option<Ve
         && item.pending == job.pending()
         && item.counted.is_none_or(|seen| seen == Counted::of(&job));
     if !holds {
+        return Ok(None);
+    }
+    if let Some(longer) = &item.lengthens
+        && !lengthen(tx, job.uid, longer)?
+    {
         return Ok(None);
     }
     let (chain, decided) = job.passed(item.to);

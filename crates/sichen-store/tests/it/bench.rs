@@ -197,6 +197,7 @@ impl Bench {
             pending: job.pending(),
             counted: None,
             runs: Vec::new(),
+            lengthens: None,
             decisions: Vec::new(),
         }
     }

@@ -496,6 +496,18 @@ impl Pair {
                 ..Decision::single(to, reason, String::new())
             })
             .collect();
+        let records = dump.decisions.iter().filter(|(of, _)| *of == job.uid);
+        let last = records.max_by_key(|(_, d)| (d.to, d.from)).map(|(_, d)| d);
+        let lengthens = last.filter(|_| self.dice.once_in(3)).map(|last| Decision {
+            from: if self.dice.once_in(6) {
+                at(-1)
+            } else {
+                last.from
+            },
+            to,
+            count: 2,
+            ..last.clone()
+        });
         let wrong = self.dice.once_in(10);
         Advance {
             zones: self.zones(),
@@ -511,6 +523,7 @@ impl Pair {
             pending: if wrong { None } else { job.pending() },
             counted: self.dice.once_in(3).then(|| Counted::of(job)),
             runs,
+            lengthens,
             decisions,
         }
     }

@@ -62,7 +62,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
     match e.kind {
         Kind::JobApplied if e.ver == 1 => &["high_water", "name", "namespace", "revision"],
         Kind::JobApplied => &["revision", "zones"],
-        Kind::ScheduleAdvanced => &["decisions", "from", "runs", "to", "zones"],
+        Kind::ScheduleAdvanced => &["decisions", "from", "lengthens", "runs", "to", "zones"],
         Kind::ScheduleFollowed => &["at", "failures", "run"],
         Kind::RunCreated => &[
             "backfill", "job", "occasion", "plan", "revision", "total", "waits",

@@ -143,6 +143,7 @@ macro_rules! conforms {
                 ;
                 schedules:
                     an_advance_writes_mark_runs_and_decisions_together,
+                    a_step_makes_the_last_record_longer_or_writes_nothing,
                     a_fired_run_is_born_leased_under_the_fences_of_both_duties,
                     marks_of_many_jobs_move_in_one_call_and_one_that_conflicts_stays,
                     what_zones_were_taken_for_is_kept_and_outdated_jobs_are_listed,

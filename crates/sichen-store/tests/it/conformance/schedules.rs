@@ -68,6 +68,81 @@ pub fn an_advance_writes_mark_runs_and_decisions_together(b: &Bench) {
     assert_eq!(data["decisions"][0]["reason"], "overlap");
 }
 
+pub fn a_step_makes_the_last_record_longer_or_writes_nothing(b: &Bench) {
+    let job = b.job("each-second");
+    let blocked = |from, to, count| Decision {
+        to: at(to),
+        count,
+        ..Decision::single(at(from), "overlap", "7".to_owned())
+    };
+    let mut first = b.step(job, at(10));
+    first.decisions = vec![blocked(8, 9, 2), decision(at(9), "gap")];
+    advance(b, vec![first]);
+    let filled = b.create(b.planned_run(job, at(8)));
+    // More of the same, and in the same step a record that begins anew behind it.
+    let mut second = b.step(job, at(20));
+    second.lengthens = Some(blocked(8, 12, 3));
+    second.decisions = vec![decision(at(15), "deadline")];
+    let verdicts = advance(b, vec![second]);
+    assert_eq!(verdicts, [AdvanceVerdict::Advanced(vec![])]);
+    let longer = Decision {
+        filled: 1,
+        filled_by: Some(filled),
+        ..blocked(8, 12, 5)
+    };
+    let kept = [decision(at(9), "gap"), longer, decision(at(15), "deadline")];
+    assert_eq!(wait(b.store.list_decisions(job, at(0), 10)), kept);
+    let told = b.dump().events.into_iter().rev();
+    let event = told
+        .into_iter()
+        .find(|e| e.kind.word() == "schedule_advanced");
+    let data: serde_json::Value = serde_json::from_str(&event.unwrap().data).unwrap();
+    let said = &data["lengthens"];
+    assert_eq!(
+        (&said["count"], &said["reference"]),
+        (&3.into(), &"7".into())
+    );
+    assert_eq!(said["from"], at(8).as_microsecond());
+
+    let wrong = [
+        // No longer the last one, another begin, another reason or reference, an end that is not later.
+        blocked(8, 25, 1),
+        Decision {
+            reason: "deadline".to_owned(),
+            ..blocked(14, 25, 1)
+        },
+        Decision {
+            reason: "paused".to_owned(),
+            ..blocked(15, 25, 1)
+        },
+        Decision {
+            reason: "deadline".to_owned(),
+            ..blocked(15, 25, 1)
+        },
+        Decision {
+            to: at(15),
+            ..decision(at(15), "deadline")
+        },
+    ];
+    for lengthens in wrong {
+        let step = b.step(job, at(30));
+        let lengthens = Some(lengthens);
+        is_conflict(b, Advance { lengthens, ..step });
+    }
+    let right = Decision {
+        to: at(25),
+        ..decision(at(15), "deadline")
+    };
+    let step = b.step(job, at(30));
+    let lengthens = Some(right);
+    let verdicts = advance(b, vec![Advance { lengthens, ..step }]);
+    assert_eq!(verdicts, [AdvanceVerdict::Advanced(vec![])]);
+    // A later run of an instant in it finds the one record.
+    let run = b.create(b.planned_run(job, at(25)));
+    let last = wait(b.store.list_decisions(job, at(20), 10));
+    assert_eq!((last[0].count, last[0].filled_by), (2, Some(run)));
+}
+
 /// Firing is the right of the partition's owner, granting that of the pool's: it takes both, and a slot.
 pub fn a_fired_run_is_born_leased_under_the_fences_of_both_duties(b: &Bench) {
     let (pool, session, job) = (b.pool(), b.session(1), b.job("nightly"));
