@@ -263,9 +263,12 @@ mod tests {
 
     #[test]
     fn leaving_a_part_out_fails_in_ci_and_names_what_is_untested() {
-        let refused = refuse_gaps(&[Part::Process], true).unwrap_err().to_string();
-        assert!(refused.contains("--without process") && refused.contains("real processes"));
-        assert!(refuse_gaps(&[Part::Process], false).is_ok());
+        for part in Part::value_variants() {
+            let refused = refuse_gaps(&[*part], true).unwrap_err().to_string();
+            let without = format!("--without {}", name(*part));
+            assert!(refused.contains(&without) && refused.contains(part.untested()));
+            assert!(refuse_gaps(&[*part], false).is_ok());
+        }
         assert!(refuse_gaps(&[], true).is_ok());
     }
 

@@ -1,4 +1,5 @@
-//! Database servers for one test, each a direct child of it, and what must be installed for them.
+//! Database servers for one test, each a direct child of it, what must be installed for them, and a
+//! network between processes that can be cut.
 //!
 //! # Invariants
 //! - Nothing is left out in silence: a program that is missing fails the test with the words that
@@ -14,5 +15,6 @@
 pub mod pgbouncer;
 pub mod postgres;
 mod programs;
+pub mod proxy;
 
 pub use programs::{MariadbPrograms, Service, WITHOUT, in_ci, mariadb, postgres_programs};

@@ -16,7 +16,7 @@ use crate::postgres::{Server, pid_of, until};
 use crate::programs::pgbouncer;
 
 /// Of its socket's file; it listens nowhere else.
-const PORT: u16 = 6432;
+pub const PORT: u16 = 6432;
 const SCHEMAS: u32 = 300;
 
 /// A running pooler; gone with this.
@@ -33,11 +33,11 @@ impl Pgbouncer {
     pub fn start(server: &Server, size: u32, more: &str) -> Option<Self> {
         let program = pgbouncer()?;
         let dir = server.socket_dir().to_owned();
-        let shown = dir.display();
+        let (shown, port) = (dir.display(), server.socket_port());
         let mut text = String::from("[databases]\n");
         for n in 0..SCHEMAS {
             text = format!(
-                "{text}s{n} = host={shown} dbname=postgres connect_query='set search_path = s{n}'\n"
+                "{text}s{n} = host={shown} port={port} dbname=postgres connect_query='set search_path = s{n}'\n"
             );
         }
         text = format!(

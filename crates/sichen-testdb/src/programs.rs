@@ -109,9 +109,18 @@ fn find_postgres() -> Option<PathBuf> {
     if let Some(dir) = std::env::var_os(POSTGRES_BIN) {
         return Some(PathBuf::from(dir));
     }
-    let is_whole = |bin: &PathBuf| bin.join("postgres").exists() && bin.join("initdb").exists();
     // Debian's own place, and that of Fedora's and PostgreSQL's packages: a directory a version.
-    let mut found: Vec<(u32, PathBuf)> = ["/usr/lib/postgresql", "/usr"]
+    let found = newest_postgres(&["/usr/lib/postgresql", "/usr"].map(Path::new));
+    found.or_else(|| std::env::split_paths(&std::env::var_os("PATH")?).find(|dir| is_whole(dir)))
+}
+
+fn is_whole(bin: &Path) -> bool {
+    bin.join("postgres").exists() && bin.join("initdb").exists()
+}
+
+/// The newest server below these directories that the store takes.
+fn newest_postgres(places: &[&Path]) -> Option<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = places
         .iter()
         .flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten())
         .filter_map(|entry| {
@@ -123,8 +132,7 @@ fn find_postgres() -> Option<PathBuf> {
         .filter(|(version, bin)| *version >= OLDEST_POSTGRES && is_whole(bin))
         .collect();
     found.sort();
-    let newest = found.pop().map(|(_, bin)| bin);
-    newest.or_else(|| std::env::split_paths(&std::env::var_os("PATH")?).find(|dir| is_whole(dir)))
+    found.pop().map(|(_, bin)| bin)
 }
 
 /// MariaDB's programs.
@@ -173,3 +181,6 @@ fn find_mariadb() -> Option<MariadbPrograms> {
         daemon: find_program("mariadbd")?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,11 +47,37 @@ impl Deadline {
     }
 
     /// Whether it has ended.
+    pub fn has_passed(self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
+    /// What is left of it; `None` if it never ends.
     #[expect(
         clippy::disallowed_methods,
         reason = "waiting is measured by the monotonic clock"
     )]
-    pub fn has_passed(self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
+    pub fn left(self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Counts how long something has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// From now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "waiting is measured by the monotonic clock"
+    )]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// So far.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
     }
 }

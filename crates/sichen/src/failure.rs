@@ -37,6 +37,8 @@ pub enum Exit {
     Fenced = 8,
     /// The attempt was told to stop.
     Stopped = 9,
+    /// Ctrl-C ended the waiting; what was awaited goes on. As shells count a signal.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -61,6 +63,11 @@ impl Failure {
             exit,
             text: text.into(),
         }
+    }
+
+    /// Its first line.
+    pub fn line(&self) -> &str {
+        self.text.lines().next().unwrap_or_default()
     }
 
     /// The command line or a file is wrong.

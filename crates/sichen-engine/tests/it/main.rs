@@ -23,4 +23,5 @@ mod takeover;
 mod terms;
 mod timeouts;
 mod timing;
+mod together;
 mod wide;

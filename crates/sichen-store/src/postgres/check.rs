@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sichen_core::port::Error;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::OldTransaction;
 use super::fault::{Result, fault};
@@ -80,8 +80,10 @@ pub(super) async fn old_transactions(
     client: &tokio_postgres::Client,
     older_than: Duration,
 ) -> Result<Vec<OldTransaction>> {
-    let params: [&(dyn ToSql + Sync); 2] = [&older_than.as_secs_f64(), &i64::from(MAX_OLD)];
-    let rows = client.query(OLD, &params).await;
+    // Nothing is prepared: a pooler may carry each message to another connection.
+    let (seconds, most) = (older_than.as_secs_f64(), i64::from(MAX_OLD));
+    let params: [(&(dyn ToSql + Sync), Type); 2] = [(&seconds, Type::FLOAT8), (&most, Type::INT8)];
+    let rows = client.query_typed(OLD, &params).await;
     let rows = rows.map_err(|e| fault(&e).0)?;
     let old = rows.iter().map(|row| OldTransaction {
         pid: row.get(0),
@@ -105,10 +107,9 @@ const FACTS: &[&str] = &[
 pub(super) async fn facts(client: &tokio_postgres::Client) -> Result<Vec<(String, String)>> {
     let mut facts = Vec::new();
     for name in FACTS {
-        let row = client
-            .query_one("select current_setting($1, true)", &[name])
-            .await
-            .map_err(|e| fault(&e).0)?;
+        let ask = "select current_setting($1, true)";
+        let row = client.query_typed_one(ask, &[(name, Type::TEXT)]).await;
+        let row = row.map_err(|e| fault(&e).0)?;
         if let Some(value) = row.get::<_, Option<String>>(0) {
             facts.push(((*name).to_owned(), value));
         }

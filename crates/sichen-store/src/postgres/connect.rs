@@ -156,11 +156,20 @@ pub(super) fn refuses_options(e: &tokio_postgres::Error) -> bool {
 /// # Errors
 /// [`Error::Unavailable`] if the address is wrong or nobody answers there.
 pub(super) async fn single(mut address: Address, settings: &[(&str, &str)]) -> Result<Client> {
-    let settings: Vec<_> = settings
+    // A pooler takes a name, and no other setting; where there is none, none is said.
+    let (names, settings): (Vec<_>, Vec<_>) = settings
         .iter()
-        .map(|(n, v)| (*n, (*v).to_owned()))
-        .collect();
-    address = with_settings(&address, &settings);
+        .partition(|(name, _)| *name == "application_name");
+    for (_, name) in names {
+        address.config.application_name(name);
+    }
+    if !settings.is_empty() {
+        let settings: Vec<_> = settings
+            .iter()
+            .map(|(n, v)| (*n, (*v).to_owned()))
+            .collect();
+        address = with_settings(&address, &settings);
+    }
     address.config.connect_timeout(Duration::from_secs(5));
     let dial = Dial {
         password: address.password.clone(),

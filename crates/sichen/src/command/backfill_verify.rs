@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use sichen_core::name::JobName;
 use sichen_server::rest::wire::{Backfill, Run, RunPage, StartRun, StartedRun};
 
-use super::run::is_closed;
+use super::waiting;
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -28,8 +28,6 @@ use crate::output::{self, Output};
 const PAGE: usize = 500;
 /// Disagreements that are shown; the rest is counted.
 const MAX_SHOWN: usize = 1_000;
-/// Between two looks at a check that is not over.
-const LOOK: Duration = Duration::from_millis(250);
 /// Checks a minute, if nothing is said.
 const RATE: u32 = 60;
 /// Most checks a minute.
@@ -118,7 +116,7 @@ pub async fn run(args: Verify) -> Result<ExitCode, Failure> {
             }
         }
         for (run, check) in checks {
-            let check = ended(&client, check).await?;
+            let check = waiting::wait(&client, check, None).await?;
             match disagreement(&check) {
                 None => view.agree += 1,
                 Some(why) => {
@@ -167,19 +165,6 @@ async fn start(
     match client.post(&path, Some(&body), true).await {
         Ok(started) => Ok(started),
         Err(failure) => Err(client.with_candidates(failure, with).await),
-    }
-}
-
-/// The check, once it is over.
-async fn ended(client: &Client, check: u64) -> Result<Run, Failure> {
-    loop {
-        let run: Run = client
-            .get(&["runs", &check.to_string()], Vec::new())
-            .await?;
-        if is_closed(&run) {
-            return Ok(run);
-        }
-        tokio::time::sleep(LOOK).await;
     }
 }
 

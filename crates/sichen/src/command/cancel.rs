@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use sichen_server::rest::wire::{RetryRun, Run};
 
-use super::run::{self, Waiting};
+use super::waiting::{self, Waiting};
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -21,7 +21,7 @@ pub struct Cancel {
     #[arg(long)]
     wait: bool,
     /// Wait at most this long, such as `10m`.
-    #[arg(long, value_name = "LENGTH", requires = "wait", value_parser = run::length)]
+    #[arg(long, value_name = "LENGTH", requires = "wait", value_parser = waiting::length)]
     timeout: Option<Duration>,
     #[command(flatten)]
     connection: Connection,
@@ -54,10 +54,10 @@ pub async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
     let path = ["runs", args.run.as_str(), "cancel"];
     let mut run: Run = client.post(&path, None::<&()>, true).await?;
     if args.wait {
-        run = run::wait(&client, run.id, args.timeout).await?;
+        run = waiting::wait(&client, run.id, args.timeout).await?;
     }
     args.output.show(&run, |run| match &run.stop {
-        Some(_) if run::is_closed(run) => format!("run {} ended: {}\n", run.key, run.state),
+        Some(_) if waiting::is_closed(run) => format!("run {} ended: {}\n", run.key, run.state),
         Some(stop) => format!(
             "run {} is being stopped ({}); {} shards are not ended yet\n",
             run.key, stop.cause, run.shards.open
@@ -76,7 +76,7 @@ pub async fn retry(args: Retry) -> Result<ExitCode, Failure> {
         .post(&path, Some(&RetryRun { shards }), false)
         .await?;
     if args.waiting.wait {
-        return run::finish(&client, run.id, args.waiting, args.output).await;
+        return waiting::finish(&client, run.id, args.waiting, args.output).await;
     }
     args.output.show(&run, |run| {
         format!(

@@ -9,8 +9,8 @@ use sichen_server::rest::wire::{
     RunPage, Shard,
 };
 
-use super::run::is_closed;
 use super::runs::PageArgs;
+use super::waiting::is_closed;
 use super::{explain, shards, which};
 use crate::client::{Client, Connection};
 use crate::clock;

@@ -1,4 +1,7 @@
 //! `sichen events`: what happened, from the event log.
+//!
+//! # Invariants
+//! - Following outlasts a server that is restarted, and leaves nothing out.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use sichen_server::rest::wire::{Event, EventPage, Run};
 
-use super::run::is_closed;
+use super::waiting::{Absence, is_closed};
 use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
@@ -73,8 +76,18 @@ impl Reader {
     async fn read(mut self, line: impl Fn(&Event) -> String) -> Result<ExitCode, Failure> {
         // Asked before the last look, so that nothing between the two is missed.
         let mut ended = !self.follow;
+        let mut absence = Absence::new();
         loop {
-            let page = self.page().await?;
+            let page = match self.page().await {
+                Ok(page) => page,
+                Err(failure) if self.follow => {
+                    absence.bear(failure)?;
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            absence.over();
             let full = page.items.len() == 1_000;
             for event in &page.items {
                 if self.left == 0 || self.gone(event, &line)? {
@@ -89,7 +102,10 @@ impl Reader {
             if ended {
                 return Ok(ExitCode::SUCCESS);
             }
-            ended = self.run_has_ended().await?;
+            match self.run_has_ended().await {
+                Ok(has) => ended = has,
+                Err(failure) => absence.bear(failure)?,
+            }
             if !ended {
                 tokio::time::sleep(LOOK).await;
             }

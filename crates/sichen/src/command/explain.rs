@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use sichen_server::rest::wire::Explanation;
 
-use super::run::failed_hint;
+use super::waiting::failed_hint;
 use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;

@@ -8,7 +8,7 @@
 //! # Not here
 //! Keeping and reading it (the worker), the life of a run (`sichen trace`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use clap::{Args, ValueEnum};
 use reqwest::header::HeaderMap;
 use sichen_server::rest::wire::{Attempt, Attempts, Run, Shard, ShardPage};
 
-use super::run::is_closed;
 use super::shards::{self, why};
+use super::waiting::{Absence, is_closed};
 use super::which;
 use crate::client::{Client, Connection, Query};
 use crate::failure::{Exit, Failure};
@@ -100,18 +100,27 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
         several: false,
         places: BTreeMap::new(),
         told: BTreeMap::new(),
+        missed: BTreeSet::new(),
     };
     let mut closed = is_closed(&run);
+    let mut absence = Absence::new();
     loop {
-        let open = reader.look().await?;
-        if !reader.args.follow || (closed && !open) {
-            reader.say_where_else();
-            return Ok(reader.exit());
+        match reader.look().await {
+            Ok(open) if !reader.args.follow || (closed && !open) => {
+                reader.say_where_else();
+                return Ok(reader.exit());
+            }
+            Ok(_) => absence.over(),
+            Err(failure) if reader.args.follow => absence.bear(failure)?,
+            Err(failure) => return Err(failure),
         }
         // Asked after the look, so that what was written before the end is looked for once more.
         tokio::time::sleep(LOOK).await;
         let path = ["runs", reader.run.as_str()];
-        closed = is_closed(&reader.client.get::<Run>(&path, Query::new()).await?);
+        match reader.client.get::<Run>(&path, Query::new()).await {
+            Ok(run) => closed = is_closed(&run),
+            Err(failure) => absence.bear(failure)?,
+        }
     }
 }
 
@@ -126,6 +135,8 @@ struct Reader {
     /// Attempts of which it was said that there is nothing, and how that ends the command: what
     /// ran no process is no failure.
     told: BTreeMap<(i32, u32), Option<Exit>>,
+    /// Running attempts of which it was said that their worker can't be asked just now.
+    missed: BTreeSet<(i32, u32)>,
 }
 
 impl Reader {
@@ -223,7 +234,12 @@ impl Reader {
             let (headers, bytes) = match asked {
                 Ok(answer) => answer,
                 Err(failure) => {
-                    self.explain(shard, attempt, &failure).await?;
+                    let explained = self.explain(shard, attempt, &failure).await;
+                    if explained.is_err() {
+                        // Who asks again goes on where it was.
+                        self.places.insert(key, place);
+                        return explained.map(|()| true);
+                    }
                     break;
                 }
             };
@@ -342,9 +358,12 @@ impl Reader {
         if !known.iter().any(|code| failure.text.starts_with(code)) {
             return Err(Failure::new(failure.exit, failure.text.clone()));
         }
-        let starting = shard.state == "running" && shard.attempt == attempt;
-        if self.args.follow && starting && failure.text.starts_with("SC5031") {
-            // Its process may not be there yet.
+        let running = shard.state == "running" && shard.attempt == attempt;
+        if self.args.follow && running && !failure.text.starts_with("SC5033") {
+            // Its process may not be there yet, or its worker not back at a server that was restarted.
+            if failure.text.starts_with("SC5030") && self.missed.insert((shard.no, attempt)) {
+                output::remark(&format!("sichen: {}; waiting for it", failure.line()));
+            }
             return Ok(());
         }
         let none = failure.text.starts_with("SC5031");

@@ -39,5 +39,6 @@ pub mod server;
 pub mod shards;
 pub mod trace;
 pub mod verify;
+pub mod waiting;
 pub mod which;
 pub mod worker;

@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::length;
+use super::waiting::length;
 use crate::failure::{Exit, Failure};
 
 /// The longest address of a socket; one byte less than the system's field for it.

@@ -114,7 +114,7 @@ fn table(runs: &[Run]) -> String {
     let now = clock::now();
     let rows = runs.iter().map(|r| {
         let s = r.shards;
-        let state = if r.stop.is_some() && !super::run::is_closed(r) {
+        let state = if r.stop.is_some() && !super::waiting::is_closed(r) {
             format!("{} (stopping)", r.state)
         } else {
             r.state.clone()

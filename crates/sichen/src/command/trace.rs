@@ -14,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 use sichen_server::rest::wire::{Event, EventPage, Explanation, Run};
 
-use super::run::is_closed;
+use super::waiting::is_closed;
 use super::{explain, shards, which};
 use crate::client::{Client, Connection, Query};
 use crate::failure::{Exit, Failure};

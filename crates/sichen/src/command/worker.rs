@@ -10,7 +10,7 @@ use sichen_sdk::DataSource;
 use sichen_server::auth;
 use sichen_worker::Config;
 
-use super::run::length;
+use super::waiting::length;
 use crate::config::{self, Said, Setting};
 use crate::data_dir;
 use crate::failure::{Exit, Failure};

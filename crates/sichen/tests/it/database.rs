@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use sichen_testdb::pgbouncer::{self, Pgbouncer};
 use sichen_testdb::postgres;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
@@ -39,6 +40,31 @@ impl Database {
             "postgres://postgres@127.0.0.1:{}/{name}",
             self.server.port()
         )
+    }
+
+    /// Where it listens, `HOST:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port())
+    }
+
+    /// Where a program finds it by way of `address`.
+    pub fn url_at(&self, address: &str) -> String {
+        format!("postgres://postgres@{address}/postgres")
+    }
+
+    /// A pooler in transaction mode before it, and where a program finds the schema `s0` through that;
+    /// `None`, and said so, if pgbouncer is left out by name.
+    pub fn pooler(&self) -> Option<(Pgbouncer, String)> {
+        let pooler = Pgbouncer::start(&self.server, 4, "")?;
+        self.connect().execute("create schema s0");
+        let (dir, port) = (self.server.socket_dir().display(), pgbouncer::PORT);
+        let url = format!("postgres://postgres@/s0?host={dir}&port={port}");
+        Some((pooler, url))
+    }
+
+    /// A pooler that was stopped, again.
+    pub fn run_pooler(&self, pooler: &mut Pgbouncer) {
+        pooler.run(&self.server);
     }
 
     /// A connection of one's own.

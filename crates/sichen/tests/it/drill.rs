@@ -135,3 +135,19 @@ fn a_drill_without_the_fence_is_stopped_at_the_first_double_posting() {
     );
     assert!(read(&folder, "record.yaml").contains("verdict: stopped"));
 }
+
+/// Two servers over a PostgreSQL of the drill's own.
+#[test]
+fn a_server_that_is_cut_off_from_its_database_leaves_the_work_to_its_peer() {
+    if sichen_testdb::postgres_programs().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("first");
+    let words = ["run", "cut-peer-from-database", "--seed", "3", "--variant"];
+    let words: Vec<&str> = words.into_iter().chain(["boundary"]).collect();
+    let (code, report) = drilled(&words, &folder);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert_eq!(report["verdict"], "passed");
+    assert!(read(&folder, "record.yaml").contains("cut-peer-from-database"));
+}

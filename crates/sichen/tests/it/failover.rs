@@ -2,9 +2,9 @@
 //! store is below.
 
 use nix::sys::signal::Signal;
+use sichen_testdb::proxy::Proxy;
 
 use crate::program::{children, lives, until};
-use crate::proxy::Proxy;
 use crate::scene::{Kind, Scene, on_both_stores};
 
 on_both_stores!(

@@ -253,7 +253,7 @@ fn a_job_that_a_foreign_transaction_holds_delays_no_other_schedule() {
 }
 
 /// A job with an instant each second.
-fn apply_ticking(scene: &Scene, name: &str) {
+pub fn apply_ticking(scene: &Scene, name: &str) {
     let spec = json!({
         "run": { "handler": "noop" },
         "schedules": [{ "every": "1s" }],
@@ -264,7 +264,7 @@ fn apply_ticking(scene: &Scene, name: &str) {
 }
 
 /// Waits for more than `least` instants, pauses the job, and sees that none is left out.
-fn each_second_ran(scene: &Scene, name: &str, least: usize) {
+pub fn each_second_ran(scene: &Scene, name: &str, least: usize) {
     until("it ticks again", || ticks(scene, name).len() > least);
     scene.client.ok(&format!("pause {name}"));
     until("every tick is over", || {
@@ -277,7 +277,7 @@ fn each_second_ran(scene: &Scene, name: &str, least: usize) {
 }
 
 /// The planned seconds of a ticking job's runs, oldest first, and whether each has succeeded.
-fn ticks(scene: &Scene, name: &str) -> Vec<(i64, bool)> {
+pub fn ticks(scene: &Scene, name: &str) -> Vec<(i64, bool)> {
     let runs = scene.client.json(&format!("runs {name} --limit 500"));
     let runs = runs["items"].as_array().unwrap().iter();
     let mut ticks: Vec<(i64, bool)> = runs

@@ -1,64 +1,12 @@
 //! Several real servers over one real PostgreSQL: equal peers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
 
+use crate::cluster::{BUSY, Peers};
 use crate::program::until;
-use crate::scene::Peers;
-
-/// Which node owns how many duties, by the address; and each key has one owner.
-fn shares(peers: &Peers, n: usize) -> BTreeMap<String, usize> {
-    let members = peers.nodes[n].client.json("get members");
-    let mut shares = BTreeMap::new();
-    let address = |id: &Value| {
-        let nodes = members["nodes"].as_array().unwrap();
-        let node = nodes.iter().find(|node| node["id"] == *id);
-        node.map(|node| node["address"].as_str().unwrap().to_owned())
-    };
-    for duty in members["duties"].as_array().unwrap() {
-        let owner = address(&duty["node"]).unwrap_or_else(|| "nobody".to_owned());
-        *shares.entry(owner).or_default() += 1;
-    }
-    shares
-}
-
-fn owner_of(peers: &Peers, n: usize, key: &str) -> Option<String> {
-    let members = peers.nodes[n].client.json("get members");
-    let duties = members["duties"].as_array().unwrap();
-    let duty = duties.iter().find(|duty| duty["key"] == key)?;
-    let nodes = members["nodes"].as_array().unwrap();
-    let node = nodes.iter().find(|node| node["id"] == duty["node"])?;
-    Some(node["address"].as_str().unwrap().to_owned())
-}
-
-/// The number of the server that has the workers' pool.
-fn owner(peers: &Peers, among: &[usize]) -> usize {
-    let mut found = None;
-    until("the pool has an owner among the living", || {
-        let address = owner_of(peers, among[0], "pool/default");
-        found = among
-            .iter()
-            .copied()
-            .find(|n| Some(&peers.nodes[*n].server.url) == address.as_ref());
-        found.is_some()
-    });
-    found.unwrap()
-}
-
-fn all_share(peers: &Peers, among: &[usize]) {
-    let urls: BTreeSet<String> = among
-        .iter()
-        .map(|n| peers.nodes[*n].server.url.clone())
-        .collect();
-    until("they share the duties", || {
-        let shares = shares(peers, among[0]);
-        let owners: BTreeSet<String> = shares.keys().cloned().collect();
-        owners == urls && shares.values().all(|n| *n >= 5)
-    });
-}
 
 /// Six slow shards of which some have ended and some run.
 fn in_mid_run(peers: &Peers, on: usize) {
@@ -78,34 +26,34 @@ fn three_nodes_share_the_duties_and_each_other_s_when_one_goes() {
         return;
     };
     let worker = peers.worker("w1", 4);
-    all_share(&peers, &[0, 1, 2]);
+    peers.all_share(&[0, 1, 2]);
     in_mid_run(&peers, 0);
 
     // One goes in good order: the one that has the workers.
-    let first = owner(&peers, &[0, 1, 2]);
+    let first = peers.owner(&[0, 1, 2]);
     let stopped = Instant::now();
     peers.nodes[first].server.signal(Signal::SIGTERM);
     let others: Vec<usize> = (0..3).filter(|n| *n != first).collect();
-    all_share(&peers, &others);
+    peers.all_share(&others);
     println!("shared by two {:?} after SIGTERM", stopped.elapsed());
     assert!(peers.nodes[first].server.ended().success());
     let so_far = peers.nodes[others[0]].succeeded("slow:manual:k");
     assert!(so_far < 24, "it went in mid-run");
 
     // Another is killed.
-    let second = owner(&peers, &others);
+    let second = peers.owner(&others);
     let last = others.iter().copied().find(|n| *n != second).unwrap();
     let killed = Instant::now();
     peers.nodes[second].server.signal(Signal::SIGKILL);
     peers.nodes[second].server.ended();
-    all_share(&peers, &[last]);
+    peers.all_share(&[last]);
     println!("all with one {:?} after SIGKILL", killed.elapsed());
     peers.nodes[last].settles("slow:manual:k", "succeeded");
 
     // Both come back and have their shares again.
     peers.nodes[first].start_server_again();
     peers.nodes[second].start_server_again();
-    all_share(&peers, &[0, 1, 2]);
+    peers.all_share(&[0, 1, 2]);
     until("all are ready", || {
         (0..3).all(|n| peers.nodes[n].ready().0 == 200)
     });
@@ -136,15 +84,6 @@ fn signs_are_seen(peers: &Peers) {
     }
 }
 
-/// When somebody other than `dead` owns every duty.
-fn taken_over(peers: &Peers, seen_by: usize, dead: &str) -> bool {
-    let shares = shares(peers, seen_by);
-    !shares.contains_key(dead) && !shares.contains_key("nobody")
-}
-
-/// The bounds of the design, and what a busy machine may add to them.
-const BUSY: Duration = Duration::from_secs(3);
-
 /// DUP-001: a process that is killed on a living host is noticed by its connection, long before its lease
 /// ends; its workers keep what they hold.
 #[test]
@@ -153,16 +92,15 @@ fn a_killed_owner_is_taken_over_in_two_seconds_and_its_workers_lose_no_lease() {
         return;
     };
     let worker = peers.worker("w1", 4);
-    all_share(&peers, &[0, 1]);
+    peers.all_share(&[0, 1]);
     in_mid_run(&peers, 0);
     signs_are_seen(&peers);
-    let dead = owner(&peers, &[0, 1]);
+    let dead = peers.owner(&[0, 1]);
     let other = 1 - dead;
-    let url = peers.nodes[dead].server.url.clone();
     let killed = Instant::now();
     peers.nodes[dead].server.signal(Signal::SIGKILL);
     peers.nodes[dead].server.ended();
-    until("its duties are taken", || taken_over(&peers, other, &url));
+    until("its duties are taken", || peers.taken_over(other, dead));
     let took = killed.elapsed();
     println!("taken over {took:?} after SIGKILL");
     assert!(took < Duration::from_secs(2) + BUSY, "{took:?}");
@@ -179,21 +117,20 @@ fn a_frozen_owner_is_taken_over_after_its_lease_and_writes_nothing_when_it_thaws
         return;
     };
     let worker = peers.worker("w1", 4);
-    all_share(&peers, &[0, 1]);
+    peers.all_share(&[0, 1]);
     in_mid_run(&peers, 0);
-    let frozen = owner(&peers, &[0, 1]);
+    let frozen = peers.owner(&[0, 1]);
     let other = 1 - frozen;
-    let url = peers.nodes[frozen].server.url.clone();
     let stopped = Instant::now();
     peers.nodes[frozen].server.signal(Signal::SIGSTOP);
-    until("its duties are taken", || taken_over(&peers, other, &url));
+    until("its duties are taken", || peers.taken_over(other, frozen));
     let took = stopped.elapsed();
     println!("taken over {took:?} after SIGSTOP");
     let bound = Duration::from_secs(7);
     assert!(took < bound + BUSY, "{took:?}");
     peers.nodes[other].settles("slow:manual:k", "succeeded");
     peers.nodes[frozen].server.signal(Signal::SIGCONT);
-    all_share(&peers, &[0, 1]);
+    peers.all_share(&[0, 1]);
     peers.nodes[other].each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
 }
@@ -205,8 +142,8 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
         return;
     };
     let worker = peers.worker("w1", 4);
-    all_share(&peers, &[0, 1, 2]);
-    let before = shares(&peers, 0);
+    peers.all_share(&[0, 1, 2]);
+    let before = peers.shares(0);
     in_mid_run(&peers, 0);
     peers.database.stop_at_once();
     until("a node says that it is not ready", || {
@@ -219,7 +156,7 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     });
     println!("all ready {:?} after the heal", healed.elapsed());
     assert!(healed.elapsed() < Duration::from_secs(10) + BUSY);
-    until("they share as before", || shares(&peers, 1) == before);
+    until("they share as before", || peers.shares(1) == before);
     peers.nodes[2].settles("slow:manual:k", "succeeded");
     peers.nodes[2].each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
@@ -232,8 +169,8 @@ fn a_run_asked_for_at_any_node_starts_at_once() {
         return;
     };
     let worker = peers.worker("w1", 1);
-    all_share(&peers, &[0, 1]);
-    let other = 1 - owner(&peers, &[0, 1]);
+    peers.all_share(&[0, 1]);
+    let other = 1 - peers.owner(&[0, 1]);
     let run = serde_json::json!({ "handler": "noop" });
     peers.nodes[other].apply("quick", &run, &serde_json::json!({}), 1);
     let mut waits = Vec::new();

@@ -1,7 +1,8 @@
 //! Real processes under a real server: what becomes of them when the scheduler is in trouble.
 
+use sichen_testdb::proxy::Proxy;
+
 use crate::program::until;
-use crate::proxy::Proxy;
 use crate::scene::{Scene, on_both_stores, text};
 
 on_both_stores!(

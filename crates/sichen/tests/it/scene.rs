@@ -3,13 +3,15 @@
 //! What a shard did is counted outside the scheduler: each attempt appends a line to a file.
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::database::Database;
-use crate::program::{Client, Process, spawn, start, until};
+use crate::program::{Client, PATIENCE, Process, spawn, start, until};
 
 /// What a server keeps its truth in.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,16 @@ macro_rules! on_both_stores {
     };
 }
 pub(crate) use on_both_stores;
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// In small letters.
+    pub head: String,
+    pub body: String,
+    pub took: Duration,
+}
 
 /// A server with its data; the database goes last.
 pub struct Scene {
@@ -79,7 +91,7 @@ impl Scene {
     }
 
     /// With its data below `dir`, on this store.
-    fn on(dir: tempfile::TempDir, store: Option<String>, more: &[&str]) -> Self {
+    pub fn on(dir: tempfile::TempDir, store: Option<String>, more: &[&str]) -> Self {
         let data = dir.path().join("server");
         let mut options = vec!["--data".to_owned(), text(&data).to_owned()];
         options.extend(more.iter().map(|&word| word.to_owned()));
@@ -122,15 +134,35 @@ impl Scene {
 
     /// What `/readyz` answers: its status, and why.
     pub fn ready(&self) -> (u16, String) {
+        let answer = self.ask("GET", "/readyz", "");
+        (answer.status, answer.body)
+    }
+
+    /// What the server answers to a request, and how long it took to.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        let token = std::fs::read_to_string(self.path("server/token")).unwrap();
         let address = self.server.url.strip_prefix("http://").unwrap();
-        let mut stream = std::net::TcpStream::connect(address).unwrap();
-        let request = "GET /readyz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).unwrap();
+        let asked = Instant::now();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            token.trim(),
+            body.len()
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-        (status, body)
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        Answer {
+            status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+            head: head.to_ascii_lowercase(),
+            body: body.to_owned(),
+            took: asked.elapsed(),
+        }
     }
 
     /// A worker that may start `/bin/sh`.
@@ -253,52 +285,6 @@ impl Scene {
         };
         let count = "select count(*) from attempt where finish is not null";
         journal.query_row(count, [], |row| row.get(0)).unwrap_or(-1)
-    }
-}
-
-/// Several servers on one PostgreSQL; the database goes last.
-pub struct Peers {
-    /// One server each.
-    pub nodes: Vec<Scene>,
-    pub database: Database,
-}
-
-impl Peers {
-    /// `n` of them, started with these options; `None` if there is no database.
-    pub fn new(n: usize, more: &[&str]) -> Option<Self> {
-        let database = Database::start()?;
-        let store = Some(database.url());
-        let mut nodes: Vec<Scene> = Vec::new();
-        for _ in 0..n {
-            let dir = tempfile::tempdir().unwrap();
-            if let Some(first) = nodes.first() {
-                // Whoever may speak to one may speak to all.
-                let data = dir.path().join("server");
-                std::fs::create_dir(&data).unwrap();
-                for token in ["token", "join-token"] {
-                    let from = first.path("server").join(token);
-                    std::fs::copy(from, data.join(token)).unwrap();
-                }
-            }
-            nodes.push(Scene::on(dir, store.clone(), more));
-        }
-        Some(Self { nodes, database })
-    }
-
-    /// What one more server with these options says when it must not start.
-    pub fn refused(&self, more: &[&str]) -> String {
-        let (data, store) = (self.nodes[0].path("more"), self.database.url());
-        let mut words = vec!["server", "--data", text(&data), "--store", &store];
-        words.extend(more);
-        let output = crate::program::command(&words).output().unwrap();
-        assert!(!output.status.success());
-        crate::program::err(&output)
-    }
-
-    /// A worker that knows of all of them.
-    pub fn worker(&self, name: &str, slots: u32) -> Process {
-        let urls: Vec<&str> = self.nodes.iter().map(|n| n.server.url.as_str()).collect();
-        self.nodes[0].worker(name, &urls.join(","), slots)
     }
 }
 

@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use sichen_core::ids::OpId;
 use sichen_core::port::{Error, Op, Store};
 use sichen_store::clock::ManualClock;
-use sichen_store::postgres::{Options, PostgresStore};
+use sichen_store::postgres::{Options, PostgresStore, facts, old_transactions};
 use sichen_testdb::pgbouncer::Pgbouncer;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 use uuid::Uuid;
@@ -90,6 +90,12 @@ fn a_pooler_is_found_and_left_as_it_was() {
             write(&store, n).unwrap();
         }
         assert_eq!(block_on(store.list_members()).unwrap().0.len(), 20);
+        // What is asked beside the store, by the server at its start and by `sichen doctor`.
+        let url = format!("{}{said}", pooler.url(&schema));
+        let facts = runtime().block_on(facts(&url)).unwrap();
+        assert!(facts.iter().any(|(name, _)| name == "fsync"), "{facts:?}");
+        let old = old_transactions(&url, std::time::Duration::from_secs(300));
+        assert_eq!(runtime().block_on(old).unwrap(), []);
         assert_eq!(left(&pooler, &schema), clean, "{more}{said}");
     }
 }

@@ -1,0 +1,450 @@
+//! Cases of `testdata/cases/bug_reports.json` in their form with several servers: real processes over one
+//! PostgreSQL, some of them killed, frozen or cut off.
+//!
+//! # Not here
+//! What befalls the database under them ([`crate::several_database`]).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::cluster::{BUSY, Links, Peers, asks_for};
+use crate::outage::{apply_ticking, each_second_ran, ticks};
+use crate::program::{children, lives, until};
+use crate::scene::{Answer, text};
+
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Waits until so much time is over: for what must *not* have happened in it.
+fn passes(what: &str, seconds: i64) {
+    let end = now() + jiff::SignedDuration::from_secs(seconds);
+    until(what, || now() > end);
+}
+
+/// DUP-006: twenty callers at three nodes with one key: one run, and each of them learns which.
+#[test]
+fn one_key_sent_to_three_nodes_at_once_starts_one_run() {
+    let Some(peers) = Peers::new(3, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 1);
+    let declared = json!({ "run": { "handler": "noop" }, "parameters": { "n": 1 } });
+    peers.nodes[0].apply_spec("once", &declared);
+    let ask = |n: usize| asks_for(&peers.nodes[n % 3], "once", "K1", &json!({}));
+    let mut answers: Vec<Answer> = std::thread::scope(|threads| {
+        let asked: Vec<_> = (0..20).map(|n| threads.spawn(move || ask(n))).collect();
+        asked
+            .into_iter()
+            .map(|asked| asked.join().unwrap())
+            .collect()
+    });
+    answers.push(ask(20));
+    let (mut ids, mut created) = (BTreeSet::new(), 0);
+    for answer in &answers {
+        let run: Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(matches!(answer.status, 200 | 201), "{answer:?}");
+        ids.insert(run["id"].as_u64().unwrap());
+        created += u32::from(run["created"] == true);
+    }
+    assert_eq!((ids.len(), created), (1, 1), "{answers:?}");
+    let other = asks_for(&peers.nodes[1], "once", "K1", &json!({ "n": 2 }));
+    assert_eq!(other.status, 409, "{other:?}");
+    peers.nodes[2].settles("once:manual:K1", "succeeded");
+    peers.nodes[2].history_is_accepted();
+    drop(worker);
+}
+
+/// API-003: whichever node is told, it holds on all of them from the answer on.
+#[test]
+fn an_edit_a_pause_and_a_deletion_at_one_node_hold_on_every_node() {
+    let Some(peers) = Peers::new(3, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 4);
+    peers.all_share(&[0, 1, 2]);
+    let [a, b, c] = &peers.nodes[..] else {
+        unreachable!()
+    };
+    // Enough of them that each node has some.
+    let names: Vec<String> = (0..4).map(|n| format!("ticking-{n}")).collect();
+    for name in &names {
+        apply_ticking(a, name);
+    }
+    until("they tick", || names.iter().all(|n| ticks(b, n).len() > 1));
+    let none_after = |answered: i64| {
+        for name in &names {
+            let late: Vec<_> = ticks(c, name)
+                .into_iter()
+                .filter(|t| t.0 > answered + 2)
+                .collect();
+            assert!(late.is_empty(), "{name} after {answered}: {late:?}");
+        }
+    };
+    for name in &names {
+        b.client.ok(&format!("pause {name}"));
+    }
+    let paused = now().as_second();
+    passes("instants that nobody uses", 4);
+    none_after(paused);
+    for name in &names {
+        c.client.ok(&format!("resume {name}"));
+    }
+    until("they tick again", || {
+        names
+            .iter()
+            .all(|n| ticks(a, n).iter().any(|t| t.0 > paused + 2))
+    });
+    // Twenty edits, each at the next node: one schedule is left, of the last one.
+    let edited = &names[0];
+    for n in 0..20 {
+        let spec = json!({
+            "run": { "handler": "noop" }, "schedules": [{ "every": "1s" }], "overlap": "allow",
+            "parameters": { "n": n }, "catchUp": { "policy": { "all": 1000 } },
+        });
+        peers.nodes[n % 3].apply_spec(edited, &spec);
+    }
+    let answered = now().as_second();
+    let later = || {
+        let runs = a.client.json(&format!("runs {edited} --limit 500"));
+        let runs = runs["items"].as_array().unwrap().clone();
+        let planned = |run: &Value| -> i64 {
+            let at: jiff::Timestamp = run["planned_at"].as_str().unwrap().parse().unwrap();
+            at.as_second()
+        };
+        let later = runs.into_iter().filter(|run| planned(run) > answered);
+        later
+            .map(|run| (planned(&run), run["parameters"]["n"].clone()))
+            .collect::<Vec<_>>()
+    };
+    until("it ticks after its edits", || later().len() > 2);
+    let mut runs = later();
+    runs.sort_by_key(|run| run.0);
+    for pair in runs.windows(2) {
+        assert_eq!(pair[1].0 - pair[0].0, 1, "one a tick: {runs:?}");
+    }
+    assert!(runs.iter().all(|run| run.1 == 19), "{runs:?}");
+    // Deleted at one node while a run goes on under another.
+    a.apply_script("long", 1);
+    a.client.ok("run long --key k");
+    until("it runs", || b.run("long:manual:k")["state"] == "running");
+    for name in names.iter().map(String::as_str).chain(["long"]) {
+        b.client.ok(&format!("delete {name} --yes"));
+    }
+    let deleted = now().as_second();
+    a.go();
+    c.settles(&long, "succeeded");
+    assert_eq!(a.done(), ["0"]);
+    passes("instants that nobody uses", 4);
+    none_after(deleted);
+    c.each_shard_took_one_attempt(&long);
+    drop(worker);
+}
+
+/// MISS-004: what was prepared for the old text dies with it, also where the edit arrives at one node and
+/// another, which has the schedule, dies right after: its successor reads the new text.
+#[test]
+fn an_edit_at_one_node_holds_when_another_dies_right_after() {
+    let Some(mut peers) = Peers::new(2, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 8);
+    peers.all_share(&[0, 1]);
+    let names: Vec<String> = (0..4).map(|n| format!("edited-{n}")).collect();
+    for name in &names {
+        apply_ticking(&peers.nodes[0], name);
+    }
+    until("they tick", || {
+        names
+            .iter()
+            .all(|name| ticks(&peers.nodes[1], name).len() > 1)
+    });
+    for name in &names {
+        let spec = json!({ "run": { "handler": "noop" }, "schedules": [{ "cron": "0 5 1 1 *" }] });
+        peers.nodes[0].apply_spec(name, &spec);
+    }
+    let answered = now().as_second();
+    peers.kill(1);
+    until("its duties are taken", || peers.taken_over(0, 1));
+    peers.nodes[1].start_server_again();
+    passes("instants of the old text", 4);
+    for name in &names {
+        let late: Vec<_> = ticks(&peers.nodes[0], name)
+            .into_iter()
+            .filter(|tick| tick.0 > answered)
+            .collect();
+        assert!(late.is_empty(), "{name} after {answered}: {late:?}");
+        for node in &peers.nodes {
+            let next = node.client.json(&format!("next {name}"));
+            let first = next["next"][0].as_str().unwrap();
+            assert!(first.contains("-01-01T05:00:00"), "{next}");
+        }
+    }
+    peers.nodes[0].history_is_accepted();
+    drop(worker);
+}
+
+/// MISS-013: while each of three nodes is restarted in turn, every second has its one run, within five.
+#[test]
+fn a_rolling_restart_of_three_nodes_leaves_no_instant_out() {
+    let Some(mut peers) = Peers::new(3, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 8);
+    peers.all_share(&[0, 1, 2]);
+    let names: Vec<String> = (0..4).map(|n| format!("ticking-{n}")).collect();
+    for name in &names {
+        apply_ticking(&peers.nodes[0], name);
+    }
+    until("they tick", || {
+        names
+            .iter()
+            .all(|name| !ticks(&peers.nodes[0], name).is_empty())
+    });
+    for n in 0..3 {
+        peers.nodes[n].server.signal(Signal::SIGTERM);
+        assert!(peers.nodes[n].server.ended().success());
+        peers.nodes[n].start_server_again();
+        until("it is ready", || peers.nodes[n].ready().0 == 200);
+    }
+    peers.all_share(&[0, 1, 2]);
+    for name in &names {
+        each_second_ran(&peers.nodes[1], name, 3);
+        let runs = peers.nodes[2]
+            .client
+            .json(&format!("runs {name} --limit 500"));
+        for run in runs["items"].as_array().unwrap() {
+            let at =
+                |field: &str| -> jiff::Timestamp { run[field].as_str().unwrap().parse().unwrap() };
+            let late = at("created_at").duration_since(at("planned_at"));
+            let bound = Duration::from_secs(5) + BUSY;
+            assert!(late.unsigned_abs() < bound, "{late:?}: {run}");
+        }
+    }
+    peers.nodes[0].history_is_accepted();
+    drop(worker);
+}
+
+/// STUCK-007, RETRY-013: the node that has the worker stands still, so nobody can tell it; the stop is
+/// asked for at another, and the first one dies. What waits is over with the answer, what runs is stopped
+/// by the successor; that the worker's slots are all taken changes nothing.
+#[test]
+fn a_stop_whose_node_dies_before_the_worker_is_told_is_delivered_by_its_successor() {
+    let Some(mut peers) = Peers::new(2, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 1);
+    peers.all_share(&[0, 1]);
+    let owner = peers.owner(&[0, 1]);
+    let other = &peers.nodes[1 - owner];
+    let failing = json!({
+        "run": { "handler": "fail" }, "parameters": { "attempts": 9, "message": "no" },
+        "retry": { "maxAttempts": 5, "backoff": { "fixed": "1h" } },
+    });
+    other.apply_spec("backs-off", &failing);
+    other.client.ok("run backs-off --key k");
+    until("it backs off", || {
+        let shard = &other.shards("backs-off:manual:k")[0];
+        shard["attempt"] == 1 && shard["state"] != "running"
+    });
+    other.apply_script("long", 1);
+    other.apply_script("queued", 1);
+    other.client.ok("run long --key k");
+    until("its process runs", || !children(worker.pid()).is_empty());
+    let of_worker = children(worker.pid());
+    other.client.ok("run queued --key k");
+
+    peers.nodes[owner].server.signal(Signal::SIGSTOP);
+    for key in ["long", "queued", "backs-off"] {
+        other.client.ok(&format!("cancel {key}:manual:k"));
+    }
+    for key in ["queued:manual:k", "backs-off:manual:k"] {
+        assert_eq!(other.run(key)["state"], "cancelled", "{key}");
+    }
+    assert_eq!(other.run("long:manual:k")["state"], "running");
+    peers.kill(owner);
+    let dead = Instant::now();
+    let other = &peers.nodes[1 - owner];
+    other.settles("long:manual:k", "cancelled");
+    let took = dead.elapsed();
+    println!("stopped {took:?} after its node's death");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(
+        of_worker.iter().all(|pid| !lives(*pid)),
+        "its processes are gone"
+    );
+    other.go();
+    peers.nodes[owner].start_server_again();
+    peers.all_ready();
+    let other = &peers.nodes[1 - owner];
+    assert_eq!(other.done(), [""; 0], "nothing of it ran to its end");
+    assert_eq!(other.run("long:manual:k")["state"], "cancelled");
+    assert_eq!(other.shards("queued:manual:k")[0]["attempt"], 0);
+    other.history_is_accepted();
+    drop(worker);
+}
+
+/// STUCK-003: a result that a node has taken and not acknowledged, and one that it never got: the node
+/// dies, and the worker hands both in at another; nothing is done again.
+#[test]
+fn a_result_whose_node_dies_counts_once_at_another() {
+    let links = Links {
+        workers: true,
+        ..Links::default()
+    };
+    let Some(mut peers) = Peers::linked(2, links, &[]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 1);
+    let taken_and_lost: [fn(&sichen_testdb::proxy::Proxy); 2] = [
+        |door| door.swallow_answers(),
+        |door| door.swallow_requests(),
+    ];
+    for (round, swallow) in taken_and_lost.into_iter().enumerate() {
+        peers.all_share(&[0, 1]);
+        let owner = peers.owner(&[0, 1]);
+        let (there, name) = (1 - owner, format!("once-{round}"));
+        let key = format!("{name}:manual:k");
+        // What the worker does is seen in the first node's directory.
+        let _ = std::fs::remove_file(peers.nodes[0].path("go"));
+        peers.nodes[0].apply_script(&name, 1);
+        peers.nodes[there].client.ok(&format!("run {name} --key k"));
+        until("its process runs", || !children(worker.pid()).is_empty());
+        swallow(&peers.doors[owner]);
+        peers.nodes[0].go();
+        until("its result is in the journal", || {
+            peers.nodes[0].unacknowledged("w1") == 1
+        });
+        if round == 0 {
+            peers.nodes[there].settles(&key, "succeeded");
+        }
+        peers.kill(owner);
+        peers.doors[owner].heal();
+        let dead = Instant::now();
+        peers.nodes[there].settles(&key, "succeeded");
+        until("the worker has its verdict", || {
+            peers.nodes[0].unacknowledged("w1") == 0
+        });
+        assert!(
+            dead.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            dead.elapsed()
+        );
+        peers.nodes[there].each_shard_took_one_attempt(&key);
+        peers.nodes[owner].start_server_again();
+        peers.all_ready();
+    }
+    assert_eq!(peers.nodes[0].done(), ["0", "0"], "once each");
+    drop(worker);
+}
+
+/// DUP-011: a worker is cut off in the middle, and the node that granted dies. It ends its processes by
+/// itself before the successor lets anybody else begin, and what it reports when it is back is refused.
+#[test]
+fn a_worker_that_is_cut_off_has_stopped_before_a_successor_grants_again() {
+    let Some(mut peers) = Peers::new(2, &["--beat", "1s", "--session-ttl", "3s"]) else {
+        return;
+    };
+    // The pool has its owner once it had a worker.
+    let mut first = peers.worker("w0", 1);
+    peers.all_share(&[0, 1]);
+    let owner = peers.owner(&[0, 1]);
+    first.signal(Signal::SIGTERM);
+    assert!(first.ended().success());
+    let door = sichen_testdb::proxy::Proxy::to(&peers.nodes[owner].server.url);
+    let cut_off = peers.nodes[0].worker("w1", &door.url, 1);
+    let file = |name: &str| text(&peers.nodes[0].path(name)).to_owned();
+    let steps = format!(
+        "if [ $SICHEN_ATTEMPT = 1 ]; then trap '' TERM; echo $$ > {pid}.new; mv {pid}.new {pid}; \
+         while :; do sleep 0.1; done; fi; \
+         if kill -0 $(cat {pid}); then echo both >> {both}; fi",
+        pid = file("pid"),
+        both = file("both"),
+    );
+    peers.nodes[0].apply_steps("posting", &steps, 1);
+    peers.nodes[0].client.ok("run posting --key k");
+    until("its process runs", || peers.nodes[0].path("pid").exists());
+    door.swallow_all();
+    peers.kill(owner);
+    let there = 1 - owner;
+    let second = peers.nodes[0].worker("w2", &peers.nodes[there].server.url, 1);
+    peers.nodes[there].settles("posting:manual:k", "succeeded");
+    assert!(!peers.nodes[0].path("both").exists(), "both ran at once");
+    assert_eq!(peers.nodes[0].done(), ["0"]);
+    door.leads_to(&peers.nodes[there].server.url);
+    door.heal();
+    until("it has its verdict", || {
+        peers.nodes[0].unacknowledged("w1") == 0
+    });
+    let shard = &peers.nodes[there].shards("posting:manual:k")[0];
+    assert_eq!(
+        (&shard["state"], &shard["attempt"]),
+        (&"succeeded".into(), &2.into())
+    );
+    peers.nodes[there].history_is_accepted();
+    drop((cut_off, second));
+}
+
+/// SCALE-001, at a smaller size: many jobs at one instant, again and again, and a node dies between: each
+/// instant of each job has its one run, soon, and the last is no later than the first.
+#[test]
+fn many_jobs_at_one_instant_are_fired_in_time_though_a_node_dies() {
+    const JOBS: usize = 100;
+    const EVERY: i64 = 5;
+    let Some(mut peers) = Peers::new(3, &[]) else {
+        return;
+    };
+    let workers = ["w1", "w2"].map(|name| peers.worker(name, 100));
+    peers.all_share(&[0, 1, 2]);
+    let mut documents = String::new();
+    for n in 0..JOBS {
+        let job = json!({
+            "apiVersion": "sichen/v1", "kind": "Job",
+            "metadata": { "name": format!("j{n}"), "namespace": format!("tenant-{}", n % 50) },
+            "spec": {
+                "run": { "handler": "noop" }, "overlap": "allow",
+                "schedules": [{ "every": format!("{EVERY}s") }],
+                "catchUp": { "policy": { "all": 1000 } },
+            },
+        });
+        documents.push_str(&format!("---\n{job}\n"));
+    }
+    let file = peers.nodes[0].path("jobs.yaml");
+    std::fs::write(&file, documents).unwrap();
+    peers.nodes[0]
+        .client
+        .ok(&format!("apply -f {}", text(&file)));
+    // All of them are there at the next instant.
+    let first = (now().as_second() / EVERY + 1) * EVERY;
+    let database = peers.database.connect();
+    let runs_of = |instant: i64, what: &str| {
+        let at = format!("planned_at = {instant}000000");
+        database.number(&format!("select {what} from run where {at}"))
+    };
+    until("the first instant has fired", || {
+        runs_of(first, "count(*)") > 0
+    });
+    peers.kill(0);
+    let instants: Vec<i64> = (0..3).map(|n| first + n * EVERY).collect();
+    for instant in &instants {
+        until("every job has its run", || {
+            runs_of(*instant, "count(distinct job_uid)") >= i64::try_from(JOBS).unwrap()
+        });
+        until("they are over", || {
+            runs_of(*instant, "count(*) filter (where state <> 'succeeded')") == 0
+        });
+        assert_eq!(
+            runs_of(*instant, "count(*)"),
+            i64::try_from(JOBS).unwrap(),
+            "one each"
+        );
+        let late = runs_of(*instant, "max(created_at) - min(planned_at)");
+        println!("created within {} ms", late / 1_000);
+        assert!(late < 10_000_000, "{late} µs");
+    }
+    peers.nodes[1].history_is_accepted();
+    drop(workers);
+}
