@@ -36,6 +36,8 @@ pub enum Part {
     Mariadb,
     /// PostgreSQL through a pooler
     Pgbouncer,
+    /// Processes that are shown another time of day
+    Faketime,
     /// The console, in a real browser against a real server and workers
     Console,
 }
@@ -51,6 +53,7 @@ impl Part {
             }
             Part::Mariadb => "the fence kit for MySQL and MariaDB",
             Part::Pgbouncer => "the store through pgbouncer in transaction mode",
+            Part::Faketime => "real servers whose clocks are minutes apart",
             Part::Console => "the console: its checks, its build, and what it does in a browser",
         }
     }
@@ -62,6 +65,7 @@ impl Part {
             Part::Postgres => Some(Service::Postgres),
             Part::Mariadb => Some(Service::Mariadb),
             Part::Pgbouncer => Some(Service::Pgbouncer),
+            Part::Faketime => Some(Service::Faketime),
         }
     }
 }

@@ -17,4 +17,6 @@ pub mod postgres;
 mod programs;
 pub mod proxy;
 
-pub use programs::{MariadbPrograms, Service, WITHOUT, in_ci, mariadb, postgres_programs};
+pub use programs::{
+    MariadbPrograms, Service, WITHOUT, faketime, in_ci, mariadb, postgres_programs,
+};

@@ -11,17 +11,24 @@ const POSTGRES_BIN: &str = "SICHEN_TEST_PG_BIN";
 /// The oldest server that the store takes.
 const OLDEST_POSTGRES: u32 = 14;
 
-/// A database that tests start.
+/// A database that tests start, or another program that they need.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
     Postgres,
     Mariadb,
     Pgbouncer,
+    /// Shows one process another time of day.
+    Faketime,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: [Service; 3] = [Service::Postgres, Service::Mariadb, Service::Pgbouncer];
+    pub const ALL: [Service; 4] = [
+        Service::Postgres,
+        Service::Mariadb,
+        Service::Pgbouncer,
+        Service::Faketime,
+    ];
 
     /// Its name in [`WITHOUT`].
     pub fn name(self) -> &'static str {
@@ -29,6 +36,7 @@ impl Service {
             Service::Postgres => "postgres",
             Service::Mariadb => "mariadb",
             Service::Pgbouncer => "pgbouncer",
+            Service::Faketime => "faketime",
         }
     }
 
@@ -38,6 +46,7 @@ impl Service {
             Service::Postgres => find_postgres().is_some(),
             Service::Mariadb => find_mariadb().is_some(),
             Service::Pgbouncer => find_pgbouncer().is_some(),
+            Service::Faketime => find_faketime().is_some(),
         }
     }
 
@@ -50,6 +59,7 @@ impl Service {
                 &["mariadb-server"],
             ],
             Service::Pgbouncer => &[&["pgbouncer"]],
+            Service::Faketime => &[&["libfaketime"]],
         }
     }
 
@@ -71,6 +81,12 @@ impl Service {
             Service::Pgbouncer => {
                 "no pgbouncer is installed here. Install it (Debian, Ubuntu, Fedora: the package \
                  pgbouncer; Arch: pacman -S pgbouncer; macOS: brew install pgbouncer)"
+                    .to_owned()
+            }
+            Service::Faketime => {
+                "no libfaketime is installed here. Install it (Debian, Ubuntu: apt-get install \
+                 libfaketime; Fedora: dnf install libfaketime; Arch: pacman -S libfaketime; on macOS \
+                 it shows our processes nothing)"
                     .to_owned()
             }
         };
@@ -158,6 +174,25 @@ pub fn pgbouncer() -> Option<PathBuf> {
         return None;
     }
     Some(find_pgbouncer().unwrap_or_else(|| panic!("{}", Service::Pgbouncer.missing())))
+}
+
+/// The library that shows a process another time of day; `None` if it is left out by name.
+pub fn faketime() -> Option<PathBuf> {
+    if Service::Faketime.is_left_out() {
+        return None;
+    }
+    Some(find_faketime().unwrap_or_else(|| panic!("{}", Service::Faketime.missing())))
+}
+
+/// Debian has a directory for each kind of machine, others one of the system's.
+fn find_faketime() -> Option<PathBuf> {
+    let machines = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let places = machines.map(|entry| entry.path());
+    let mut places = places.chain(["/usr/lib", "/usr/lib64"].map(PathBuf::from));
+    places.find_map(|dir| Some(dir.join("faketime/libfaketime.so.1")).filter(|lib| lib.is_file()))
 }
 
 fn find_pgbouncer() -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use sichen_server::rest::wire::{
     Applied, AppliedDocument, Change, DecisionPage, DeletedJob, Job, JobPage, JobRevision, Members,
-    NextInstants, Validated,
+    NextInstants, Run, StartedRun, Validated,
 };
 
 use crate::node::{Node, ON_REQUEST, json, problem};
@@ -181,6 +181,29 @@ async fn a_job_is_paused_resumed_and_deleted() {
     let members: Members = node.read("/api/v1/members").await;
     assert_eq!(members.this_node, Some(members.nodes[0].id));
     assert!(members.duties.iter().any(|d| d.key == "janitor"));
+    node.stop().await;
+}
+
+/// API-004: no call deletes a run. Its job may go; the run goes on, is stopped as any other, and stays to
+/// be read until retention takes it.
+#[tokio::test]
+async fn api_004_a_run_is_stopped_and_never_deleted() {
+    let node = Node::start().await;
+    let _: Applied = json(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let runs = format!("{JOB}/runs");
+    let started: StartedRun = json(node.post(&runs, r#"{"key": "a"}"#).await).await;
+    let run = format!("/api/v1/runs/{}", started.id);
+    let refused = problem(node.send(Method::DELETE, &run, "").await, 405).await;
+    assert_eq!(refused.code, "SC5026", "{refused:?}");
+    let _: DeletedJob = json(node.send(Method::DELETE, JOB, "").await).await;
+    let open: Run = node.read(&run).await;
+    assert_eq!(open.state, "scheduled");
+    let stopped: Run = json(node.post(&format!("{run}/cancel"), "").await).await;
+    assert_eq!(stopped.state, "cancelled");
+    let refused = problem(node.send(Method::DELETE, &run, "").await, 405).await;
+    assert_eq!(refused.code, "SC5026", "{refused:?}");
+    let kept: Run = node.read(&run).await;
+    assert_eq!(kept.state, "cancelled");
     node.stop().await;
 }
 

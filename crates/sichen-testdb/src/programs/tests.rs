@@ -1,3 +1,5 @@
+//! What is found, left out and told of the programs that tests need.
+
 #![allow(
     clippy::unwrap_used,
     reason = "a step that can't fail; where one does, the panic says which"

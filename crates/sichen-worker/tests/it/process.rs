@@ -69,6 +69,7 @@ pub(crate) fn kept(attempt: &Path, stream: Stream) -> Vec<u8> {
     }
 }
 
+/// STUCK-014: a process that something outside has killed has failed.
 #[tokio::test]
 async fn the_end_of_a_process_is_named() {
     for (script, code) in [

@@ -1,3 +1,5 @@
+//! How long one waits, and what one is told.
+
 use std::time::Duration;
 
 use super::{Absence, PATIENCE, Paces, length, lost};

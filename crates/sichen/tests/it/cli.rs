@@ -357,6 +357,25 @@ fn a_part_of_a_name_is_never_taken_for_the_job() {
             .len(),
         3
     );
+    // Where others begin with it, the exact name is the one that is acted upon.
+    let longer = dev.dir.path().join("longer.yaml");
+    let text = ["greet-db", "greet-db-eu"].map(|name| {
+        format!("---\n{{ apiVersion: sichen/v1, kind: Job, metadata: {{ name: {name} }}, spec: {{ run: {{ handler: echo }} }} }}\n")
+    });
+    std::fs::write(&longer, text.concat()).unwrap();
+    dev.client.ok(&format!("apply -f {}", longer.display()));
+    dev.client.ok("run greet --wait");
+    let runs = dev.client.json("runs");
+    assert_eq!(runs["items"].as_array().unwrap().len(), 1);
+    assert_eq!(runs["items"][0]["job"], "greet");
+    dev.client.ok("delete greet --yes");
+    let left = dev.client.json("get jobs");
+    let left = left["items"].as_array().unwrap().iter();
+    let mut left: Vec<&str> = left.map(|job| job["name"].as_str().unwrap()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["flaky", "greet-db", "greet-db-eu", "slow"]);
+    let ambiguous = dev.client.fails("delete greet-d --yes", 3);
+    assert!(ambiguous.contains("greet-db"), "{ambiguous}");
 }
 
 #[test]

@@ -59,12 +59,34 @@ impl Peers {
             database,
         };
         for _ in 0..n {
-            peers.add(store, links, more);
+            peers.add(store, links, more, Vec::new());
         }
         peers
     }
 
-    fn add(&mut self, store: &str, links: Links, more: &[&str]) {
+    /// One for each of these, by which its wall clock is wrong, such as `+10m`; `None` if there is no
+    /// database, or nothing by which a clock is made wrong.
+    pub fn with_clocks(wrong_by: &[&str], more: &[&str]) -> Option<Self> {
+        let library = sichen_testdb::faketime()?;
+        let database = Database::start()?;
+        let store = database.url();
+        let mut peers = Self::on(0, database, &store, Links::default(), more);
+        for wrong in wrong_by {
+            let variables = [
+                ("LD_PRELOAD", text(&library)),
+                ("FAKETIME", wrong),
+                // Else no timer of tokio's would ever end.
+                ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+                ("NO_FAKE_STAT", "1"),
+            ];
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            let variables = variables.map(owned).to_vec();
+            peers.add(&store, Links::default(), more, variables);
+        }
+        Some(peers)
+    }
+
+    fn add(&mut self, store: &str, links: Links, more: &[&str], variables: Vec<(String, String)>) {
         let dir = tempfile::tempdir().unwrap();
         if let Some(first) = self.nodes.first() {
             // Whoever may speak to one may speak to all.
@@ -86,7 +108,7 @@ impl Peers {
         if let Some(door) = &door {
             words.extend(["--advertise", &door.url]);
         }
-        let node = Scene::on(dir, Some(store), &words);
+        let node = Scene::on(dir, Some(store), &words, variables);
         if let Some(door) = door {
             door.leads_to(&node.server.url);
             self.doors.push(door);
@@ -104,7 +126,7 @@ impl Peers {
         err(&output)
     }
 
-    /// A worker that knows of all of them.
+    /// A worker that knows of all of them, with the first one's clock.
     pub fn worker(&self, name: &str, slots: u32) -> Process {
         let urls: Vec<&str> = (0..self.nodes.len()).map(|n| self.address(n)).collect();
         self.nodes[0].worker(name, &urls.join(","), slots)

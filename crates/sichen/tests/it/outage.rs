@@ -176,7 +176,7 @@ fn asked(scene: &Scene) -> BTreeMap<String, (u64, String)> {
     by_key
 }
 
-/// Instants of the outage are decided after it, and who asks meanwhile is told.
+/// DB-006: instants of the outage are decided after it, and who asks meanwhile is told.
 #[test]
 fn ten_seconds_without_a_database_lose_nothing() {
     on_postgres(|mut scene| {
@@ -225,7 +225,8 @@ fn a_run_that_a_foreign_transaction_holds_stops_nothing_else() {
     });
 }
 
-/// The same with a job's row: its own schedule waits, every other fires on time.
+/// The same with a job's row: its own schedule waits, every other fires on time. DB-004: a deletion holds that
+/// row and no other.
 #[test]
 fn a_job_that_a_foreign_transaction_holds_delays_no_other_schedule() {
     on_postgres(|mut scene| {
@@ -249,6 +250,40 @@ fn a_job_that_a_foreign_transaction_holds_delays_no_other_schedule() {
         }
         scene.history_is_accepted();
         drop(worker);
+    });
+}
+
+/// DB-003: somebody reads from an old snapshot, so no version of a row may be removed. What passes through
+/// meanwhile makes thousands of dead ones, and a run that is asked for starts as soon as ever.
+#[test]
+fn an_old_transaction_elsewhere_delays_no_start() {
+    const PASSING: u32 = 4_000;
+    on_postgres(|mut scene| {
+        let workers = ["w1", "w2"].map(|name| scene.worker(name, &scene.server.url, 64));
+        let noop = json!({ "handler": "noop" });
+        scene.apply("passing", &noop, &json!({}), PASSING);
+        scene.apply("asked", &noop, &json!({}), 1);
+        let foreign = scene.database().connect();
+        foreign.execute("begin isolation level repeatable read; select count(*) from shard");
+        scene.client.ok("run passing --key k");
+        scene.settles("passing:manual:k", "succeeded");
+        for n in 0..5 {
+            scene.client.ok(&format!("run asked --key k{n} --wait"));
+            let run = scene.run(&format!("asked:manual:k{n}"));
+            let at =
+                |field: &str| -> jiff::Timestamp { run[field].as_str().unwrap().parse().unwrap() };
+            let delay = at("started_at").duration_since(at("created_at"));
+            println!("started after {delay:?}");
+            assert!(delay.as_secs() < 2, "{delay:?}");
+        }
+        let query = "select n_dead_tup from pg_stat_user_tables where relname = 'shard'";
+        let database = scene.database().connect();
+        until("the dead are counted", || {
+            database.number(query) > i64::from(PASSING)
+        });
+        foreign.execute("rollback");
+        scene.history_is_accepted();
+        drop(workers);
     });
 }
 

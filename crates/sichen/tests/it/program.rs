@@ -37,7 +37,12 @@ pub fn command(words: &[&str]) -> Command {
 
 /// Starts a process that prints `ready URL` when it answers.
 pub fn start(words: &[&str]) -> Process {
-    let child = command(words).stdout(Stdio::piped()).spawn().unwrap();
+    started(command(words))
+}
+
+/// The same of a command that says more.
+pub fn started(mut command: Command) -> Process {
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut process = Process {
         child,
         url: String::new(),
@@ -58,8 +63,13 @@ pub fn start(words: &[&str]) -> Process {
 
 /// Starts a process that says nothing first.
 pub fn spawn(words: &[&str]) -> Process {
+    spawned(command(words))
+}
+
+/// The same of a command that says more.
+pub fn spawned(mut command: Command) -> Process {
     Process {
-        child: command(words)
+        child: command
             .env("SICHEN_LOG", "warn")
             .stdout(Stdio::null())
             .spawn()

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::database::Database;
-use crate::program::{Client, PATIENCE, Process, spawn, start, until};
+use crate::program::{Client, PATIENCE, Process, command, spawned, started, until};
 
 /// What a server keeps its truth in.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,8 @@ pub struct Scene {
     pub server: Process,
     pub client: Client,
     options: Vec<String>,
+    /// Variables of its processes.
+    variables: Vec<(String, String)>,
     /// If it is on PostgreSQL of its own.
     pub database: Option<Database>,
     /// Where its store is, if that is PostgreSQL.
@@ -86,24 +88,30 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         Some(Self {
             database,
-            ..Self::on(dir, store, more)
+            ..Self::on(dir, store, more, Vec::new())
         })
     }
 
     /// With its data below `dir`, on this store.
-    pub fn on(dir: tempfile::TempDir, store: Option<String>, more: &[&str]) -> Self {
+    pub fn on(
+        dir: tempfile::TempDir,
+        store: Option<String>,
+        more: &[&str],
+        variables: Vec<(String, String)>,
+    ) -> Self {
         let data = dir.path().join("server");
         let mut options = vec!["--data".to_owned(), text(&data).to_owned()];
         options.extend(more.iter().map(|&word| word.to_owned()));
         if let Some(store) = &store {
             options.extend(["--store".to_owned(), store.clone()]);
         }
-        let server = serve(&options, "127.0.0.1:0");
+        let server = serve(&options, &variables, "127.0.0.1:0");
         let client = Client::new(&server.url, &data);
         Self {
             server,
             client,
             options,
+            variables,
             database: None,
             store,
             dir,
@@ -129,7 +137,7 @@ impl Scene {
     /// The server, which has ended, again on the same port.
     pub fn start_server_again(&mut self) {
         let address = self.server.url.strip_prefix("http://").unwrap().to_owned();
-        self.server = serve(&self.options, &address);
+        self.server = serve(&self.options, &self.variables, &address);
     }
 
     /// What `/readyz` answers: its status, and why.
@@ -170,7 +178,7 @@ impl Scene {
         let config = self.path("worker.yaml");
         std::fs::write(&config, "allow_programs: [/bin/sh]\nbuiltin: true\n").unwrap();
         let (data, join) = (self.path(name), self.path("server/join-token"));
-        spawn(&[
+        let mut command = command(&[
             "worker",
             "--config",
             text(&config),
@@ -184,7 +192,16 @@ impl Scene {
             text(&join),
             "--slots",
             &slots.to_string(),
-        ])
+        ]);
+        command.envs(self.variables.iter().cloned());
+        spawned(command)
+    }
+
+    /// What `sichen doctor` finds with this server's clock.
+    pub fn doctor(&self) -> String {
+        let mut command = self.client.command("doctor");
+        command.envs(self.variables.iter().cloned());
+        crate::program::out(&command.output().unwrap())
     }
 
     /// Applies a job that runs `run` over `shards` shards.
@@ -288,10 +305,12 @@ impl Scene {
     }
 }
 
-fn serve(options: &[String], address: &str) -> Process {
+fn serve(options: &[String], variables: &[(String, String)], address: &str) -> Process {
     let mut words = vec!["server", "--listen", address];
     words.extend(options.iter().map(String::as_str));
-    start(&words)
+    let mut command = command(&words);
+    command.envs(variables.iter().cloned());
+    started(command)
 }
 
 pub fn text(path: &Path) -> &str {

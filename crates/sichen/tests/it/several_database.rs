@@ -137,8 +137,8 @@ fn two_nodes_behind_a_pooler_share_and_take_over() {
     drop(worker);
 }
 
-/// DB-001: one of twenty of the scheduler's transactions is told of a deadlock, a serialization failure or
-/// a lock that was not had in time. No node ends, no run fails for it, no instant is left out.
+/// DB-001: a quarter of the scheduler's transactions that change something is told of a deadlock, a
+/// serialization failure or a lock that was not had in time. No node ends, no run fails for it, no instant is left out.
 #[test]
 fn errors_that_concurrency_brings_are_retried_on_every_node() {
     let Some(mut peers) = Peers::new(3, &[]) else {
@@ -156,7 +156,7 @@ fn errors_that_concurrency_brings_are_retried_on_every_node() {
     foreign.execute(
         "create sequence harmed; \
          create function harm() returns trigger language plpgsql as $$ begin \
-           if random() < 0.05 then \
+           if random() < 0.25 then \
              perform nextval('harmed'); \
              raise exception 'made by the test' using errcode = \
                (array['40P01', '40001', '55P03'])[1 + floor(random() * 3)::int]; \
@@ -167,7 +167,7 @@ fn errors_that_concurrency_brings_are_retried_on_every_node() {
     let raised = || foreign.number("select last_value from harmed");
     let began = Instant::now();
     until("enough of them are raised", || {
-        raised() >= 30 && began.elapsed() > Duration::from_secs(6)
+        raised() >= 20 && began.elapsed() > Duration::from_secs(6)
     });
     for node in &mut peers.nodes {
         assert!(lives(node.server.pid()));
