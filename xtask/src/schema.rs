@@ -1,4 +1,5 @@
-//! Writes docs/schema/job-v1.json and calendar-v1.json from the types that documents are read into.
+//! Writes docs/schema/job-v1.json, calendar-v1.json and capacity-v1.json from the types that documents are
+//! read into.
 //!
 //! # Invariant
 //! - The files are what the binary prints; a test fails while one in the tree is another.
@@ -17,6 +18,11 @@ pub fn run(check: bool) -> Result<()> {
     one(
         "docs/schema/calendar-v1.json",
         &document::calendar_schema(),
+        check,
+    )?;
+    one(
+        "docs/schema/capacity-v1.json",
+        &document::capacity_schema(),
         check,
     )
 }

@@ -141,6 +141,7 @@ pub struct Checker {
     calendars: BTreeMap<JobName, Trail>,
     access_tokens: BTreeMap<Name, Trail>,
     backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
+    capacities: BTreeMap<Name, Trail>,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -167,6 +168,7 @@ impl Checker {
             calendars: BTreeMap::new(),
             access_tokens: BTreeMap::new(),
             backfills: BTreeMap::new(),
+            capacities: BTreeMap::new(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -267,6 +269,7 @@ impl Checker {
             Entity::AccessToken(name) => self.access_tokens.get_mut(name),
             Entity::Duty(key) => self.duties.get_mut(key).map(|x| &mut x.trail),
             Entity::Backfill(id) => self.backfills.get_mut(id).map(|x| &mut x.trail),
+            Entity::Capacity(name) => self.capacities.get_mut(name),
         }
     }
 
@@ -289,6 +292,7 @@ impl Checker {
             Entity::AccessToken(name) => self.access_tokens.entry(name.clone()).or_default(),
             Entity::Duty(key) => &mut self.duties.entry(key.clone()).or_default().trail,
             Entity::Backfill(id) => &mut self.backfills.entry(*id).or_default().trail,
+            Entity::Capacity(name) => self.capacities.entry(name.clone()).or_default(),
         };
         trail.closed = true;
     }
@@ -385,6 +389,12 @@ impl Checker {
             }
             Entity::AccessToken(name) => {
                 let trail = self.access_tokens.entry(name.clone()).or_default();
+                trail.check(event)?;
+                trail.push(event);
+                Ok(())
+            }
+            Entity::Capacity(name) => {
+                let trail = self.capacities.entry(name.clone()).or_default();
                 trail.check(event)?;
                 trail.push(event);
                 Ok(())

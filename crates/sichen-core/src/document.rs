@@ -1,6 +1,6 @@
-//! The documents that a user writes: jobs, and calendars.
+//! The documents that a user writes: jobs, calendars, and capacities.
 //!
-//! `apiVersion: sichen/v1, kind: Job` or `Calendar`. This is the only part of core that is serialized:
+//! `apiVersion: sichen/v1, kind: Job`, `Calendar` or `Capacity`. This is the only part of core that is serialized:
 //! it is a promise to users. Alternatives are externally tagged (`range: {…}`), so that an error can point
 //! at the line. Unknown fields are refused.
 //!
@@ -9,6 +9,7 @@
 //! ([`crate::schedule`]).
 
 mod calendar;
+mod capacity;
 mod check;
 mod difference;
 mod duration;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use calendar::{
     CalendarDocument, CalendarSpec, Calendars, DaySpec, DaysSpec, MAX_DAY_NAME, Weekday, named_in,
 };
+pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, check_use};
 pub use check::{Problem, check};
 pub use difference::{Difference, differences, differences_of};
 pub use duration::Duration;
@@ -32,7 +34,7 @@ pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
 };
-pub use schema::{calendar_schema, schema};
+pub use schema::{calendar_schema, capacity_schema, schema};
 pub use timing::{
     CalendarUse, CatchUpPolicySpec, CatchUpSpec, Close, ContinuousSpec, OnResumeSpec, OverlapSpec,
     PeriodSpec, QueueSpec, ScheduleSpec, Timing,
@@ -107,6 +109,9 @@ pub struct Spec {
     #[schemars(range(min = -1000, max = 1000))]
     #[serde(default)]
     pub priority: i32,
+    /// Capacities, and how many units of each every attempt of a shard holds while it runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uses: BTreeMap<String, u32>,
     /// When a failed shard is tried again.
     #[serde(default)]
     pub retry: RetrySpec,

@@ -40,10 +40,13 @@ pub enum Entity {
     Backfill(BackfillId),
     /// A token of the API or of workers, by its name.
     AccessToken(Name),
+    /// A capacity.
+    Capacity(Name),
 }
 
 impl Entity {
-    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill` or `access_token`.
+    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill`, `access_token` or
+    /// `capacity`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -56,6 +59,7 @@ impl Entity {
             Entity::Calendar(_) => "calendar",
             Entity::Backfill(_) => "backfill",
             Entity::AccessToken(_) => "access_token",
+            Entity::Capacity(_) => "capacity",
         }
     }
 
@@ -72,6 +76,7 @@ impl Entity {
             Entity::Calendar(name) => format!("{}/{}", name.namespace, name.name),
             Entity::Backfill(id) => id.to_string(),
             Entity::AccessToken(name) => name.to_string(),
+            Entity::Capacity(name) => name.to_string(),
         }
     }
 
@@ -94,6 +99,7 @@ impl Entity {
             }
             "backfill" => Entity::Backfill(BackfillId(id.parse().ok()?)),
             "access_token" => Entity::AccessToken(Name::new(id).ok()?),
+            "capacity" => Entity::Capacity(Name::new(id).ok()?),
             _ => return None,
         })
     }
@@ -115,6 +121,10 @@ words! {
         CalendarApplied = "calendar_applied",
         /// A calendar that no job uses was deleted.
         CalendarDeleted = "calendar_deleted",
+        /// A capacity was created or changed; data: units, rate.
+        CapacityApplied = "capacity_applied",
+        /// A capacity that nothing uses was deleted.
+        CapacityDeleted = "capacity_deleted",
         /// A job was paused.
         JobPaused = "job_paused",
         /// A job was resumed.
@@ -141,11 +151,12 @@ words! {
         RunReopened = "run_reopened",
         /// A cancel, a deadline or a fatal error stops the run; data: stop, detail.
         StopRequested = "stop_requested",
-        /// A shard was leased; data: session, worker.
+        /// A shard was leased; data: session, worker, checkpoint_seq, uses (of capacities, if any).
         AttemptGranted = "attempt_granted",
         /// A checkpoint was stored; data: seq, done.
         CheckpointSaved = "checkpoint_saved",
-        /// An attempt ended; data: end, error.
+        /// An attempt ended; data: end, error, held_until (if it used capacities and its worker has not
+        /// confirmed it dead).
         AttemptEnded = "attempt_ended",
         /// A shard that waited was stopped.
         ShardStopped = "shard_stopped",

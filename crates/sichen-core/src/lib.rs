@@ -12,6 +12,7 @@
 pub mod access;
 pub mod backfill;
 pub mod beacon;
+pub mod capacity;
 pub mod dispatch;
 pub mod document;
 pub mod epoch;

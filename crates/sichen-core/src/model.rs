@@ -3,10 +3,13 @@
 //! # Not here
 //! How a store lays them out; the wire and API shapes of the same facts (edges convert by hand).
 
+mod capacity;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AccessToken;
 use crate::backfill::Backfill;
+use crate::capacity::Uses;
 use crate::event::Event;
 use crate::ids::{
     BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -18,6 +21,8 @@ use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
 use crate::schedule::follow::{Chain, Ended};
 use crate::schedule::zones::Zones;
+
+pub use capacity::{Capacity, Hold, Standing, Waiter};
 
 /// The number of trigger partitions; a job belongs to one for its whole life.
 pub const PARTITIONS: u8 = 64;
@@ -210,6 +215,8 @@ pub struct RunTerms {
     pub deadline: Option<Timestamp>,
     /// The latest instant of its first grant; exactly at it is in time.
     pub start_by: Option<Timestamp>,
+    /// What each of its attempts uses of capacities.
+    pub uses: Uses,
 }
 
 impl RunTerms {
@@ -552,6 +559,12 @@ pub struct Dump {
     pub calendars: Vec<(JobName, u32, String)>,
     /// The calendars that jobs use, with their versions: those of live jobs' present revisions.
     pub calendar_uses: Vec<(JobName, JobUid, u32)>,
+    /// Capacities, and whether each is deleted.
+    pub capacities: Vec<(Capacity, bool)>,
+    /// What live jobs' present revisions use of capacities.
+    pub capacity_uses: Vec<(Name, JobUid, u32)>,
+    /// What is held of capacities, and what was and may not have been taken away yet.
+    pub holds: Vec<Hold>,
     /// Runs.
     pub runs: Vec<Run>,
     /// Shards.

@@ -10,7 +10,7 @@
 //! - Each change writes its event in the same transaction ([`crate::event`]).
 //! - Time is the store's own, read after the transaction has its lock, and never goes back.
 //! - A method that takes a [`Fence`] writes nothing under an old term.
-//! - Lock order: duty → calendar → job → run → shard (ascending) → session.
+//! - Lock order: duty → calendar → job → run → shard (ascending) → session → capacity (by name).
 //!
 //! # Not here
 //! Transaction handles: none leaves a store.
@@ -29,7 +29,8 @@ use crate::ids::{
 };
 use crate::lifecycle::StopCause;
 use crate::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
+    Shard, Standing, Waiter,
 };
 use crate::name::{JobName, Name};
 use crate::timekeeping::Told;
@@ -237,6 +238,20 @@ pub trait Store: Send + Sync + 'static {
     fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>>;
     /// Notes that tokens were used now. For display: it writes no event.
     fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()>;
+
+    // -- capacities --
+    /// Creates a capacity or changes it, if `expected` is its version. What is held stays held.
+    fn apply_capacity(&self, op: Op, apply: ApplyCapacity) -> Answer<'_, CapacityVerdict>;
+    /// Deletes a capacity that nothing uses any more.
+    fn delete_capacity(&self, op: Op, name: Name) -> Answer<'_, CapacityDeleted>;
+    /// How these capacities stand, by name; those that do not exist are left out.
+    fn get_capacities(&self, names: Vec<Name>) -> Answer<'_, Vec<Standing>>;
+    /// How all capacities stand, by name.
+    fn list_capacities(&self, page: Page<Name>) -> Answer<'_, Vec<Standing>>;
+    /// What is held of a capacity, oldest first, at most `limit`.
+    fn list_holds(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Hold>>;
+    /// Open runs that use a capacity and have ready shards, by run, at most `limit`.
+    fn list_waiters(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Waiter>>;
 
     // -- runs --
     /// Writes runs that people or programs asked for; callers of one batch are independent.

@@ -111,6 +111,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
         follow: None,
         closing: None,
         calendars: Vec::new(),
+        uses: sichen_core::capacity::Uses::default(),
         cause: String::new(),
     };
     store.apply_job(op(), apply).await.unwrap();

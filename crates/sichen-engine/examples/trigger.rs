@@ -68,6 +68,7 @@ fn fill(store: &dyn Store, jobs: i64) {
             follow: None,
             closing: None,
             calendars: Vec::new(),
+            uses: sichen_core::capacity::Uses::default(),
             cause: String::new(),
         };
         let op = Op {

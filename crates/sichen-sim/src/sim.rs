@@ -542,6 +542,7 @@ impl Sim {
             follow: timing.follow(),
             closing: None,
             calendars: Vec::new(),
+            uses: sichen_core::capacity::Uses::default(),
             cause: String::new(),
         };
         let op = self.op("user sim");

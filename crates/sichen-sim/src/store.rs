@@ -25,15 +25,16 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
+    Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
-    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
-    SaveCheckpoint, ShardFacts, Span, Store,
+    Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, CalendarDeleted,
+    CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::Told;
 
@@ -233,6 +234,10 @@ impl Store for Link {
         get_overview(now: Timestamp, span: Span) -> Overview;
         get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
         list_calendars(page: Page<JobName>) -> Vec<Calendar>;
+        get_capacities(names: Vec<Name>) -> Vec<Standing>;
+        list_capacities(page: Page<Name>) -> Vec<Standing>;
+        list_holds(capacity: Name, limit: u32) -> Vec<Hold>;
+        list_waiters(capacity: Name, limit: u32) -> Vec<Waiter>;
         list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
         list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
         note_access_tokens(names: Vec<Name>) -> ();
@@ -253,6 +258,8 @@ impl Store for Link {
         delete_calendar(name: JobName) -> CalendarDeleted;
         create_access_token(new: NewAccessToken) -> TokenCreated;
         revoke_access_token(name: Name) -> TokenRevoked;
+        apply_capacity(apply: ApplyCapacity) -> CapacityVerdict;
+        delete_capacity(name: Name) -> CapacityDeleted;
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;

@@ -13,6 +13,7 @@
 mod access;
 mod backfills;
 mod calendars;
+mod capacities;
 mod chains;
 mod clock;
 mod discards;
@@ -40,15 +41,16 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
+    Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
-    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
-    SaveCheckpoint, ShardFacts, Span, Store,
+    Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, CalendarDeleted,
+    CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::{Kept, Told};
 
@@ -274,6 +276,25 @@ impl Store for MemoryStore {
             access::note(&mut state, now, &names);
             Ok(())
         })
+    }
+    fn apply_capacity(&self, op: Op, apply: ApplyCapacity) -> Answer<'_, CapacityVerdict> {
+        self.write(op, move |tx| capacities::apply(tx, apply))
+    }
+    fn delete_capacity(&self, op: Op, name: Name) -> Answer<'_, CapacityDeleted> {
+        self.write(op, move |tx| capacities::delete(tx, name))
+    }
+    fn get_capacities(&self, names: Vec<Name>) -> Answer<'_, Vec<Standing>> {
+        bounded!(names);
+        self.read(move |s, now| capacities::get(s, &names, now))
+    }
+    fn list_capacities(&self, page: Page<Name>) -> Answer<'_, Vec<Standing>> {
+        self.read(move |s, now| capacities::list(s, &page, now))
+    }
+    fn list_holds(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Hold>> {
+        self.read(move |s, now| capacities::holds(s, &capacity, now, limit as usize))
+    }
+    fn list_waiters(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Waiter>> {
+        self.read(move |s, now| capacities::waiters(s, &capacity, now, limit as usize))
     }
     fn create_runs(
         &self,

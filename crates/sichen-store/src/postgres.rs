@@ -24,6 +24,7 @@ mod backfills;
 mod batch;
 mod beacon;
 mod calendars;
+mod capacities;
 mod chains;
 mod check;
 mod clock;
@@ -66,15 +67,16 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Job, Node, Progress, Run, Session, Shard,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
+    Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyJob, ApplyVerdict, CalendarDeleted, CalendarVerdict,
-    CheckpointVerdict, CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict,
-    Grant, GrantVerdict, LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap,
-    ReapVerdict, Register, RegisterVerdict, RenewVerdict, RequestVerdict, RunFilter,
-    SaveCheckpoint, ShardFacts, Span, Store,
+    Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, CalendarDeleted,
+    CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
+    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
+    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
 use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
@@ -514,6 +516,43 @@ impl Store for PostgresStore {
             tx.tell_time().await?;
             access::note(tx, &names).await
         })
+    }
+    fn apply_capacity(&self, op: Op, apply: ApplyCapacity) -> Answer<'_, CapacityVerdict> {
+        write!(self, Some(op), [apply], |tx| {
+            tx.take_turn(kept::Turn::Capacity, apply.name.as_str())
+                .await?;
+            let names = vec![apply.name.to_string()];
+            tx.all(sql::LOCK_CAPACITIES, [names], |_| Ok(())).await?;
+            tx.tell_time().await?;
+            capacities::apply(tx, apply).await
+        })
+    }
+    fn delete_capacity(&self, op: Op, name: Name) -> Answer<'_, CapacityDeleted> {
+        write!(self, Some(op), [name], |tx| {
+            tx.all(sql::LOCK_CAPACITY, [name.as_str()], |_| Ok(()))
+                .await?;
+            tx.tell_time().await?;
+            capacities::delete(tx, &name).await
+        })
+    }
+    fn get_capacities(&self, names: Vec<Name>) -> Answer<'_, Vec<Standing>> {
+        bounded!(names);
+        read!(self, [names], |read| capacities::get(read, &names).await)
+    }
+    fn list_capacities(&self, page: Page<Name>) -> Answer<'_, Vec<Standing>> {
+        read!(self, [page], |read| capacities::list(read, &page).await)
+    }
+    fn list_holds(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Hold>> {
+        read!(self, [capacity], |read| capacities::holds(
+            read, &capacity, limit
+        )
+        .await)
+    }
+    fn list_waiters(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Waiter>> {
+        read!(self, [capacity], |read| capacities::waiters(
+            read, &capacity, limit
+        )
+        .await)
     }
     fn create_runs(
         &self,

@@ -13,6 +13,7 @@ use sichen_core::access::{AccessToken, Bounds, Grants, NewAccessToken, Purpose};
 use sichen_core::backfill::{
     self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
 };
+use sichen_core::capacity::{Bucket, Limits, Per, Rate, Uses};
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -20,8 +21,8 @@ use sichen_core::ids::{
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Job, Node, Period, Progress, Run,
-    RunTerms, Session, Shard, Waits, WorkerIdentity,
+    Appearance, Capacity, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Node, Period,
+    Progress, Run, RunTerms, Session, Shard, Waiter, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
@@ -59,6 +60,9 @@ pub(crate) fn not_before(t: Timestamp) -> i64 {
     let below = Timestamp::from_microsecond(micros).is_ok_and(|floor| floor < t);
     micros.saturating_add(i64::from(below))
 }
+
+/// Of a capacity: units held, by how many, and when the first of them counts no more.
+pub(crate) type Held = (u64, u32, Option<Timestamp>);
 
 /// A job's row with what the port does not show.
 #[derive(Clone, Debug)]
@@ -266,6 +270,9 @@ impl<C: Cells> Row<C> {
                 counts_must_match: self.flag(13)?,
                 deadline: self.opt_at(14)?,
                 start_by: self.opt_at(late + 6)?,
+                uses: self
+                    .maybe(late + 11, |r, i| r.parsed(i, "set of uses", Uses::parse))?
+                    .unwrap_or_default(),
             },
             backfill: self.opt_u64(late + 7)?.map(BackfillId),
             waits,
@@ -289,6 +296,59 @@ impl<C: Cells> Row<C> {
             created_at: self.at(27)?,
             started_at: self.opt_at(28)?,
             ended_at: self.opt_at(29)?,
+        })
+    }
+
+    /// A capacity, and whether it is deleted.
+    pub fn capacity(self) -> Result<(Capacity, bool)> {
+        let rate = match (self.maybe(6, Self::u32)?, self.maybe(8, Self::u32)?) {
+            (Some(count), Some(burst)) => {
+                let per = Per::of_micros(self.int(7)?).ok_or_else(|| self.bad(7, "period"))?;
+                Some(Rate { count, per, burst })
+            }
+            _ => None,
+        };
+        let capacity = Capacity {
+            name: self.name(0)?,
+            ver: self.u32(1)?,
+            document: self.text(3)?,
+            limits: Limits {
+                units: self.maybe(5, Self::u32)?,
+                rate,
+            },
+            bucket: Bucket {
+                level: self.int(9)?,
+                at: self.at(10)?,
+            },
+            changed_at: self.at(4)?,
+        };
+        Ok((capacity, self.flag(2)?))
+    }
+
+    pub fn hold(self) -> Result<Hold> {
+        Ok(Hold {
+            key: ShardKey::new(RunId(self.u64(0)?), self.i32(1)?),
+            token: Token(self.u64(2)?),
+            capacity: self.name(3)?,
+            units: self.u32(4)?,
+            session: SessionId(self.u64(5)?),
+            since: self.at(6)?,
+            until: self.opt_at(7)?,
+        })
+    }
+
+    /// What is held of a capacity.
+    pub fn held(self) -> Result<(Name, Held)> {
+        Ok((self.name(0)?, (self.u64(1)?, self.u32(2)?, self.opt_at(3)?)))
+    }
+
+    pub fn waiter(self) -> Result<Waiter> {
+        Ok(Waiter {
+            run: RunId(self.u64(0)?),
+            job_name: self.job_name(1)?,
+            pool: self.name(3)?,
+            units: self.u32(4)?,
+            since: self.at(5)?,
         })
     }
 

@@ -340,6 +340,7 @@ impl Model {
             counts_must_match: false,
             deadline: None,
             start_by: None,
+            uses: sichen_core::capacity::Uses::default(),
         };
         let run = Run {
             id,

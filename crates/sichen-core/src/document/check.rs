@@ -32,7 +32,7 @@ impl Problems {
         });
     }
 
-    fn name(&mut self, path: &str, text: &str) {
+    pub(super) fn name(&mut self, path: &str, text: &str) {
         if let Err(error) = Name::new(text) {
             self.add(path, format!("SC1001: the name {text:?} {error}"));
         }
@@ -78,7 +78,7 @@ pub(super) fn check_head(
         );
     }
     if let Some(kind) = wrong_kind {
-        let message = format!("SC1005: is {kind:?}; write `Job` or `Calendar`");
+        let message = format!("SC1005: is {kind:?}; write `Job`, `Calendar` or `Capacity`");
         p.add("kind", message);
     }
     p.name("metadata.name", &metadata.name);
@@ -117,6 +117,7 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
             i64::from(layout::MAX_SHARDS),
         );
     }
+    super::capacity::check_uses(&spec.uses, p);
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
     super::retry::check(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);

@@ -65,6 +65,7 @@ pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRu
         counts_must_match: spec.counts_must_match,
         deadline,
         start_by: None,
+        uses: doc.uses(),
     };
     Ok(NewRun {
         job: request.job,

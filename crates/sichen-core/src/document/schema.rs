@@ -11,7 +11,7 @@
 
 use serde_json::Value;
 
-use super::{CalendarDocument, Document};
+use super::{CalendarDocument, CapacityDocument, Document};
 
 /// JSON Schema (draft 2020-12) of a job document.
 #[must_use]
@@ -28,5 +28,14 @@ pub fn calendar_schema() -> Value {
     let mut schema = schemars::schema_for!(CalendarDocument);
     schema.insert("$id".to_owned(), "sichen/v1/calendar".into());
     schema.insert("title".to_owned(), "A calendar of Sichen".into());
+    schema.to_value()
+}
+
+/// JSON Schema (draft 2020-12) of a capacity document.
+#[must_use]
+pub fn capacity_schema() -> Value {
+    let mut schema = schemars::schema_for!(CapacityDocument);
+    schema.insert("$id".to_owned(), "sichen/v1/capacity".into());
+    schema.insert("title".to_owned(), "A capacity of Sichen".into());
     schema.to_value()
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::StopCause;
 use super::run::{Birth, Settled};
 use super::shard::Committed;
+use crate::capacity::Uses;
 use crate::ids::{BackfillId, RunId, SessionId, ShardNo};
 use crate::model::{Checkpoint, Failure, Progress, Run};
 use crate::port::NewRun;
@@ -61,10 +62,20 @@ pub fn expanded(total: u32) -> Value {
     json!({ "total": total })
 }
 
-/// A shard was leased: to whom, and the checkpoint that the attempt begins with.
+/// A shard was leased: to whom, the checkpoint that the attempt begins with, and what it uses.
 #[must_use]
-pub fn attempt_granted(session: SessionId, worker: &str, checkpoint_seq: u64) -> Value {
-    json!({ "session": session.0, "worker": worker, "checkpoint_seq": checkpoint_seq })
+pub fn attempt_granted(
+    session: SessionId,
+    worker: &str,
+    checkpoint_seq: u64,
+    uses: &Uses,
+) -> Value {
+    let mut told =
+        json!({ "session": session.0, "worker": worker, "checkpoint_seq": checkpoint_seq });
+    if !uses.is_empty() {
+        told["uses"] = uses.told();
+    }
+    told
 }
 
 /// A shard has come so far.
@@ -73,15 +84,22 @@ pub fn checkpoint_saved(checkpoint: &Checkpoint, progress: &Progress) -> Value {
     json!({ "seq": checkpoint.seq, "position": checkpoint.position, "done": progress.done })
 }
 
-/// An attempt of a shard has ended.
+/// An attempt of a shard has ended; what it used of capacities counts on until `held_until`, if given.
 #[must_use]
-pub fn attempt_ended(ended: &Committed, failure: Option<&Failure>) -> Value {
+pub fn attempt_ended(
+    ended: &Committed,
+    failure: Option<&Failure>,
+    held_until: Option<Timestamp>,
+) -> Value {
     let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
     let end = ended.transition.end.word();
     let mut told = json!({ "end": end, "code": code, "message": message });
     if let Some(failures) = ended.failures {
         // The run's failed attempts, and how many it may have.
         told["budget"] = json!([failures, ended.transition.max_failures]);
+    }
+    if let Some(until) = held_until {
+        told["held_until"] = json!(until.as_microsecond());
     }
     told
 }

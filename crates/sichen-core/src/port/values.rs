@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::capacity::{Limits, Uses};
 use crate::ids::{BackfillId, JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
@@ -186,6 +187,8 @@ pub struct ApplyJob {
     /// The calendars that the document uses, each in the version that it names: that must be the
     /// newest one when it is written.
     pub calendars: Vec<(JobName, u32)>,
+    /// What the document's attempts use of capacities: each must be there when it is written.
+    pub uses: Uses,
     /// Why, if that is not plain: goes into the event.
     pub cause: String,
 }
@@ -224,6 +227,47 @@ pub enum CalendarDeleted {
     /// Jobs use it: some of them, by name.
     Used(Vec<JobName>),
     /// No such calendar.
+    Missing,
+}
+
+/// A capacity's new document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyCapacity {
+    /// Its name.
+    pub name: Name,
+    /// The version it was decided on; `None`: there is none.
+    pub expected: Option<u32>,
+    /// The document.
+    pub document: String,
+    /// Its limits, from the document.
+    pub limits: Limits,
+}
+
+/// What became of an [`ApplyCapacity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapacityVerdict {
+    /// The capacity is new, or was deleted before; its version.
+    Created(u32),
+    /// A new version.
+    Updated(u32),
+    /// The document is the present one already.
+    Unchanged(u32),
+    /// Changed by somebody else meanwhile: read and decide anew.
+    Conflict,
+}
+
+/// What became of a capacity's deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CapacityDeleted {
+    /// It is gone.
+    Deleted,
+    /// Jobs use it: some of them, by name.
+    Used(Vec<JobName>),
+    /// Open runs use it that were made by former revisions: some of them.
+    Open(Vec<RunId>),
+    /// So many units of it are held.
+    Held(u64),
+    /// No such capacity.
     Missing,
 }
 
@@ -281,6 +325,8 @@ pub enum GrantRefused {
     NoSlot,
     /// The run has as many running shards as it may.
     Parallelism,
+    /// A capacity that the run uses is short.
+    Capacity,
     /// The caller no longer owns the pool.
     OldTerm,
 }

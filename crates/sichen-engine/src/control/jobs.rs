@@ -121,6 +121,7 @@ impl Control {
             zones: timing.zones_at(high_water),
             closing,
             calendars: pinned.uses.clone(),
+            uses: document.uses(),
             cause,
         };
         let verdict = store.apply_job(self.context.op(actor), apply).await?;

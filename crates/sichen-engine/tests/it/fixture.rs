@@ -126,6 +126,7 @@ impl Cluster {
             follow: timing.follow(),
             closing: None,
             calendars: Vec::new(),
+            uses: sichen_core::capacity::Uses::default(),
             cause: String::new(),
         };
         match block_on(self.store.apply_job(self.op(), job)).unwrap() {

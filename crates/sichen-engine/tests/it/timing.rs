@@ -142,6 +142,7 @@ fn an_unreadable_document_stops_no_neighbour() {
         follow: None,
         closing: None,
         calendars: Vec::new(),
+        uses: sichen_core::capacity::Uses::default(),
         cause: String::new(),
     };
     block_on(cluster.store.apply_job(cluster.op(), broken)).unwrap();
@@ -331,6 +332,7 @@ fn stored(cluster: &Cluster, name: &str, text: &str) -> JobUid {
         follow: None,
         closing: None,
         calendars: Vec::new(),
+        uses: sichen_core::capacity::Uses::default(),
         cause: String::new(),
     };
     block_on(cluster.store.apply_job(cluster.op(), job)).unwrap();

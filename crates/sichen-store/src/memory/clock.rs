@@ -26,6 +26,11 @@ pub(super) fn shift(state: &mut State, now: Timestamp, by: SignedDuration) {
             run.dead_by = Some(shifted(at, by));
         }
     }
+    for hold in state.holds.values_mut() {
+        hold.until = hold
+            .until
+            .map(|at| if at >= now { shifted(at, by) } else { at });
+    }
     let runs = state.runs.values_mut();
     for run in runs.filter(|run| run.ended_at.is_none() && run.stop.is_none()) {
         let deadline = run.terms.deadline.filter(|at| *at >= now);

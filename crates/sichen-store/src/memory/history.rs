@@ -20,7 +20,8 @@ fn run_of(entity: &Entity) -> Option<RunId> {
         | Entity::Duty(_)
         | Entity::Calendar(_)
         | Entity::Backfill(_)
-        | Entity::AccessToken(_) => None,
+        | Entity::AccessToken(_)
+        | Entity::Capacity(_) => None,
     }
 }
 
@@ -99,6 +100,17 @@ pub(super) fn dump(state: &State) -> Dump {
             uses.map(|((name, job), version)| (name.clone(), *job, *version))
                 .collect()
         },
+        capacities: {
+            let rows = state.capacities.values();
+            rows.map(|row| (row.capacity.clone(), row.deleted))
+                .collect()
+        },
+        capacity_uses: {
+            let uses = state.capacity_uses.iter();
+            uses.map(|((name, job), units)| (name.clone(), *job, *units))
+                .collect()
+        },
+        holds: state.holds.values().cloned().collect(),
         runs: state.runs.values().cloned().collect(),
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),
         sessions: state.sessions.values().cloned().collect(),

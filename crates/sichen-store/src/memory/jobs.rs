@@ -1,6 +1,7 @@
 //! Jobs, their revisions, and the high-water marks of their schedules.
 
 use jiff::Timestamp;
+use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
@@ -11,7 +12,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, JobRow, State, Tx};
-use super::{calendars, capped, chains, runs};
+use super::{calendars, capacities, capped, chains, runs};
 
 pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     let existing = tx.state.live_job(&a.name).map(|row| row.job.clone());
@@ -28,7 +29,8 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     if job.document == a.document {
         return ApplyVerdict::Unchanged(job.uid, job.revision);
     }
-    if !calendars::are_newest(tx.state, &a.calendars) {
+    let there = capacities::are_there(tx.state, &a.uses);
+    if !there || !calendars::are_newest(tx.state, &a.calendars) {
         return ApplyVerdict::Conflict;
     }
     let uid = job.uid;
@@ -51,6 +53,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     let (revision, ver, state) = (job.revision, job.ver, word(job));
     let zones = a.zones;
     calendars::use_in(tx, uid, a.calendars);
+    capacities::use_in(tx, uid, &a.uses);
     let data = serde_json::json!({ "revision": revision.0, "zones": zones });
     let happened = Happened {
         data,
@@ -67,7 +70,8 @@ pub(super) fn word(job: &Job) -> &'static str {
 }
 
 fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
-    if !calendars::are_newest(tx.state, &a.calendars) {
+    let there = capacities::are_there(tx.state, &a.uses);
+    if !there || !calendars::are_newest(tx.state, &a.calendars) {
         return ApplyVerdict::Conflict;
     }
     let uid = a.new_uid;
@@ -103,6 +107,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         },
     );
     calendars::use_in(tx, uid, a.calendars);
+    capacities::use_in(tx, uid, &a.uses);
     let happened = Happened {
         data,
         cause: &a.cause,
@@ -190,6 +195,7 @@ pub(super) fn delete(
     row.job.ver += 1;
     let ver = row.job.ver;
     calendars::use_in(tx, uid, Vec::new());
+    capacities::use_in(tx, uid, &Uses::default());
     tx.event(
         Entity::Job(uid),
         ver,

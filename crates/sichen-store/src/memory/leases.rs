@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::{Ledger, Uses};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::run::late;
@@ -15,6 +16,7 @@ use sichen_core::port::{
 use sichen_core::timeouts::{self, Timeouts};
 use sichen_core::zoo;
 
+use super::capacities;
 use super::shards::{self, Ended};
 use super::state::{EPOCH, Happened, State, Tx};
 
@@ -106,10 +108,14 @@ pub(super) fn can_hold(
 
 pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Vec<GrantVerdict> {
     let current = tx.under(fence);
+    let mut ledger = Ledger::default();
+    if current {
+        ledger = capacities::open(tx, grants.iter().map(|grant| grant.key.run));
+    }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let verdict = if current {
-            check(tx, fence, grant)
+            check(tx, fence, grant).and_then(|()| take(tx, &mut ledger, grant))
         } else {
             Err(GrantRefused::OldTerm)
         };
@@ -123,7 +129,16 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Vec<Gra
             }
         });
     }
+    capacities::close(tx, &ledger);
     verdicts
+}
+
+/// Takes what the grant's run uses of capacities.
+fn take(tx: &Tx<'_>, ledger: &mut Ledger, grant: &Grant) -> Result<(), GrantRefused> {
+    let run = tx.state.runs.get(&grant.key.run);
+    let run = run.ok_or(GrantRefused::NotReady)?;
+    let taken = ledger.take(&run.terms.uses, tx.now);
+    taken.map_err(|_| GrantRefused::Capacity)
 }
 
 fn check(tx: &Tx<'_>, fence: &Fence, grant: &Grant) -> Result<(), GrantRefused> {
@@ -186,7 +201,11 @@ pub(super) fn hand_over(
     shard.started_at = Some(now);
     shard.ver += u32::from(!born);
     let (ver, attempt, token) = (shard.ver, shard.attempt, shard.token);
-    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq);
+    let seq = shard.checkpoint.seq;
+    let run = tx.state.runs.get(&key.run);
+    let uses = run.map_or_else(Uses::default, |run| run.terms.uses.clone());
+    let data = told::attempt_granted(session, &worker, seq, &uses);
+    capacities::hold(tx, key, token, session, &uses);
     tx.state.holders.entry(session).or_default().insert(key);
     let happened = Happened {
         attempt: Some(attempt),

@@ -1,6 +1,7 @@
 //! What holders report about their shards: ends and checkpoints.
 
 use jiff::Timestamp;
+use sichen_core::capacity::held_until;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -11,8 +12,8 @@ use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint
 use sichen_core::timeouts;
 use sichen_core::zoo;
 
-use super::runs;
 use super::state::{EPOCH, Happened, Tx};
+use super::{capacities, runs};
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
     let Some(row) = tx.state.shards.get(&f.key) else {
@@ -83,6 +84,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     let committed = ended.transition.committed(run);
     let transition = committed.transition;
     run.failures = committed.failures.unwrap_or(run.failures);
+    let uses = run.terms.uses.clone();
     let to = transition.to;
     let row = tx.state.shards.get_mut(&key)?;
     row.last_end = Some(transition.end);
@@ -92,6 +94,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     shard.ver += 1;
     (shard.timeout_at, shard.attempt_until, shard.stall) = (None, None, None);
     shard.digest = ended.digest;
+    let held_under = shard.token;
     if ended.raise_token {
         shard.token = shard.token.next(EPOCH);
     }
@@ -113,7 +116,9 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     if let Some(held) = holder.and_then(|s| tx.state.holders.get_mut(&s)) {
         held.remove(&key);
     }
-    let data = told::attempt_ended(&committed, failure.as_ref());
+    let until = held_until(&uses, ended.dead_by, now);
+    let data = told::attempt_ended(&committed, failure.as_ref(), until);
+    capacities::end(tx, key, held_under, &uses, until);
     let happened = Happened {
         attempt: Some(attempt),
         token: Some(token),

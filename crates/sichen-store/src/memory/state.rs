@@ -7,11 +7,11 @@ use sichen_core::access::AccessToken;
 use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
-    BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term,
+    BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
-use sichen_core::model::{Decision, Duty, DutyKey, Job, Node, Run, Session, Shard};
+use sichen_core::model::{Capacity, Decision, Duty, DutyKey, Hold, Job, Node, Run, Session, Shard};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
 use sichen_core::zoo;
@@ -39,6 +39,12 @@ pub(super) struct CalendarRow {
 }
 
 #[derive(Debug)]
+pub(super) struct CapacityRow {
+    pub capacity: Capacity,
+    pub deleted: bool,
+}
+
+#[derive(Debug)]
 pub(super) struct ShardRow {
     pub shard: Shard,
     pub last_end: Option<AttemptEnd>,
@@ -59,6 +65,10 @@ pub(super) struct State {
     pub calendars: BTreeMap<JobName, CalendarRow>,
     /// The versions that the present revisions of live jobs go by.
     pub calendar_uses: BTreeMap<(JobName, JobUid), u32>,
+    pub capacities: BTreeMap<Name, CapacityRow>,
+    /// What the present revisions of live jobs use.
+    pub capacity_uses: BTreeMap<(Name, JobUid), u32>,
+    pub holds: BTreeMap<(ShardKey, Token, Name), Hold>,
     pub backfills: BTreeMap<BackfillId, Backfill>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
     pub decisions: Vec<(JobUid, Decision)>,

@@ -91,6 +91,7 @@ pub(super) async fn accept(tx: &mut Tx) -> Result<Option<SignedDuration>> {
     let now = at(told.now);
     tx.run(sql::SHIFT_RUNS, (micros, now)).await?;
     tx.run(sql::SHIFT_DEAD_BY, (micros, now)).await?;
+    tx.run(sql::SHIFT_HOLDS, (micros, now)).await?;
     tx.run(sql::SHIFT_SHARDS, [micros]).await?;
     tx.run(sql::SHIFT_SESSIONS, (micros, now)).await?;
     tx.run(sql::SHIFT_NODES, (micros, now)).await?;

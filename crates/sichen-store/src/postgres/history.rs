@@ -171,6 +171,15 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
                 Ok((row.job_name(0)?, JobUid(row.uuid(2)?), row.u32(3)?))
             })
             .await?,
+        capacities: read
+            .all(sql::DUMP_CAPACITIES, (), |row| row.capacity())
+            .await?,
+        capacity_uses: read
+            .all(sql::DUMP_CAPACITY_USES, (), |row| {
+                Ok((row.name(0)?, JobUid(row.uuid(1)?), row.u32(2)?))
+            })
+            .await?,
+        holds: read.all(sql::DUMP_HOLDS, (), |row| row.hold()).await?,
         runs: read.all(sql::DUMP_RUNS, (), |row| row.run()).await?,
         shards: read
             .all(sql::DUMP_SHARDS, (), |row| Ok(row.shard()?.shard))

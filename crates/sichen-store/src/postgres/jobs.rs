@@ -1,6 +1,7 @@
 //! Jobs, their revisions, and the high-water marks of their schedules.
 
 use jiff::Timestamp;
+use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
@@ -13,7 +14,7 @@ use sichen_core::schedule::zones::Zones;
 use super::param::params;
 use super::row::{at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capped, chains, runs, sql};
+use super::{calendars, capacities, capped, chains, runs, sql};
 
 pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -28,7 +29,8 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     if job.document == a.document {
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
     }
-    if !calendars::are_newest(tx, &a.calendars).await? {
+    let there = capacities::are_there(tx, &a.uses).await?;
+    if !there || !calendars::are_newest(tx, &a.calendars).await? {
         return Ok(ApplyVerdict::Conflict);
     }
     let (mut ver, mut begun) = (job.ver, job.high_water);
@@ -54,6 +56,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     let revised = (uid, revision.0, a.document.as_str(), at(begun));
     tx.must(sql::INSERT_REVISION, revised).await?;
     calendars::use_in(tx, job.uid, &a.calendars).await?;
+    capacities::use_in(tx, job.uid, &a.uses).await?;
     let data = serde_json::json!({ "revision": revision.0, "zones": a.zones });
     let state = word(job.paused);
     let happened = Happened {
@@ -79,7 +82,11 @@ async fn ver_of(tx: &Tx, uid: JobUid) -> Result<u32> {
 
 async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
     let uid = a.new_uid.0;
-    if tx.job(a.new_uid).await?.is_some() || !calendars::are_newest(tx, &a.calendars).await? {
+    let there = capacities::are_there(tx, &a.uses).await?;
+    if tx.job(a.new_uid).await?.is_some()
+        || !there
+        || !calendars::are_newest(tx, &a.calendars).await?
+    {
         return Ok(ApplyVerdict::Conflict);
     }
     let (namespace, name) = (a.name.namespace.as_str(), a.name.name.as_str());
@@ -102,6 +109,7 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         "high_water": a.high_water.as_microsecond(),
     });
     calendars::add_uses(tx, a.new_uid, &a.calendars).await?;
+    capacities::add_uses(tx, a.new_uid, &a.uses).await?;
     let happened = Happened {
         data,
         cause: &a.cause,
@@ -183,6 +191,7 @@ pub(super) async fn delete(
     tx.must(sql::DELETE_JOB, (uid.0, ver, at(tx.now))).await?;
     tx.job_changed(uid);
     calendars::use_in(tx, uid, &[]).await?;
+    capacities::use_in(tx, uid, &Uses::default()).await?;
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
     tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)

@@ -1,7 +1,7 @@
 //! Locks, in the port's order, and the rows under them.
 //!
 //! A use case locks what it will decide upon before it reads the clock: duties, calendars, jobs, runs,
-//! shards, sessions, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
+//! shards, sessions, capacities, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
@@ -470,4 +470,6 @@ pub(super) enum Turn {
     Calendar = 3,
     /// Making or taking back a token, which may not have a row yet.
     AccessToken = 4,
+    /// Changing a capacity, which may not have a row yet.
+    Capacity = 5,
 }

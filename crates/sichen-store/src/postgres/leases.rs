@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join;
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::{Ledger, Uses};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
@@ -18,6 +19,7 @@ use sichen_core::port::{
 use sichen_core::timeouts::{self, Timeouts};
 
 use super::batch::Batched;
+use super::capacities;
 use super::param::params;
 use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::runs;
@@ -131,27 +133,38 @@ pub(super) async fn lease(
     grants: &[Grant],
 ) -> Result<Vec<GrantVerdict>> {
     let current = tx.under(fence).await?;
+    let mut ledger = Ledger::default();
     if current {
+        let mut uses = Vec::new();
         let sessions: BTreeSet<_> = grants.iter().map(|grant| grant.session).collect();
         let mut runs = BTreeSet::new();
         for grant in grants {
             let run = tx.run_row(grant.key.run).await?;
+            let used = run.as_ref().map(|run| &run.terms.uses);
+            uses.extend(used.filter(|uses| !uses.is_empty()).cloned());
             runs.extend(run.filter(|run| run.limits_parallelism()).map(|run| run.id));
         }
         let (sessions, runs) = (Vec::from_iter(sessions), Vec::from_iter(runs));
         tx.count_holds(&sessions, &runs).await?;
+        ledger = capacities::open(tx, &uses).await?;
     }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let checked = if current {
-            check(tx, fence, grant).await?
+            let checked = check(tx, fence, grant).await?;
+            checked.and_then(|(row, run)| {
+                let taken = ledger.take(&run.terms.uses, tx.now);
+                taken.map_err(|_| GrantRefused::Capacity)?;
+                Ok((row, run))
+            })
         } else {
             Err(GrantRefused::OldTerm)
         };
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok((row, run)) => {
-                let granted = hand_over(tx, row, grant.session, grant.timeouts, None).await?;
+                let (limits, uses) = (grant.timeouts, &run.terms.uses);
+                let granted = hand_over(tx, row, grant.session, limits, uses, None).await?;
                 start(tx, &run, grant.timeouts).await?;
                 // As its start has left it.
                 let run = tx.run_row(run.id).await?.unwrap_or(run);
@@ -159,6 +172,7 @@ pub(super) async fn lease(
             }
         });
     }
+    capacities::close(tx, &ledger).await?;
     Ok(verdicts)
 }
 
@@ -197,6 +211,7 @@ pub(super) async fn hand_over(
     row: ShardRow,
     session: SessionId,
     limits: Timeouts,
+    uses: &Uses,
     born: Option<&RunTerms>,
 ) -> Result<Granted> {
     let ShardRow {
@@ -245,7 +260,8 @@ pub(super) async fn hand_over(
         None => tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params)),
     }
     tx.shard_given(shard.key, session);
-    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq);
+    capacities::hold(tx, shard.key, shard.token, session, uses);
+    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq, uses);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(shard.token),

@@ -105,6 +105,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 new.backfill.map(|id| int(id.0)),
                 rerun_of.map(at),
                 rerun,
+                terms.uses.text(),
             ],
         )
     });
@@ -139,7 +140,8 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     };
     let born = Some(&new.terms);
     let row = waiting(ShardKey::new(id, birth.first), descriptor, new.ready_at);
-    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, born).await?;
+    let granted: Granted =
+        leases::hand_over(tx, row, session, new.timeouts, &new.terms.uses, born).await?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
+use sichen_core::capacity::held_until;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -20,7 +21,7 @@ use super::batch::Batched;
 use super::param::params;
 use super::row::{ShardRow, at, int, not_before, opt_at, opt_int};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{capacities, capped, runs, sql};
 
 pub(super) async fn get(read: &Read, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
     read.warm(sql::GET_SHARD).await?;
@@ -185,7 +186,10 @@ pub(super) async fn end_attempt(
     ];
     tx.gathered(|gathered| gathered.add(Batched::EndAttempt, params));
     tx.shard_changed(key);
-    let data = told::attempt_ended(&committed, failure);
+    let uses = &run.terms.uses;
+    let until = held_until(uses, ended.dead_by, tx.now);
+    let data = told::attempt_ended(&committed, failure, until);
+    capacities::end(tx, key, shard.token, uses, until);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(token),

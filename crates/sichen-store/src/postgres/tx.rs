@@ -656,7 +656,8 @@ impl Tx {
             | Entity::Duty(_)
             | Entity::Calendar(_)
             | Entity::Backfill(_)
-            | Entity::AccessToken(_) => None,
+            | Entity::AccessToken(_)
+            | Entity::Capacity(_) => None,
         };
         self.events.push(Noted {
             entity: entity.kind(),

@@ -17,6 +17,7 @@ pub(super) fn accept(tx: &mut Tx<'_>) -> Result<Option<SignedDuration>> {
     let now = at(told.now);
     tx.run(sql::SHIFT_RUNS, (micros, now))?;
     tx.run(sql::SHIFT_DEAD_BY, (micros, now))?;
+    tx.run(sql::SHIFT_HOLDS, (micros, now))?;
     tx.run(sql::SHIFT_SHARDS, [micros])?;
     tx.run(sql::SHIFT_SESSIONS, (micros, now))?;
     tx.run(sql::SHIFT_NODES, (micros, now))?;

@@ -127,6 +127,11 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
         calendar_uses: read.all(sql::DUMP_CALENDAR_USES, [], |row| {
             Ok((row.job_name(0)?, JobUid(row.uuid(2)?), row.u32(3)?))
         })?,
+        capacities: read.all(sql::DUMP_CAPACITIES, [], |row| row.capacity())?,
+        capacity_uses: read.all(sql::DUMP_CAPACITY_USES, [], |row| {
+            Ok((row.name(0)?, JobUid(row.uuid(1)?), row.u32(2)?))
+        })?,
+        holds: read.all(sql::DUMP_HOLDS, [], |row| row.hold())?,
         runs: read.all(sql::DUMP_RUNS, [], |row| row.run())?,
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,

@@ -1,6 +1,7 @@
 //! Jobs, their revisions, and the high-water marks of their schedules.
 
 use jiff::Timestamp;
+use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::model::{Decision, DutyKey, Job, partition_of};
@@ -12,7 +13,7 @@ use sichen_core::schedule::zones::Zones;
 
 use super::row::{at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capped, chains, runs, sql};
+use super::{calendars, capacities, capped, chains, runs, sql};
 
 pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -27,7 +28,8 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     if job.document == a.document {
         return Ok(ApplyVerdict::Unchanged(job.uid, job.revision));
     }
-    if !calendars::are_newest(tx, &a.calendars)? {
+    let there = capacities::are_there(tx, &a.uses)?;
+    if !there || !calendars::are_newest(tx, &a.calendars)? {
         return Ok(ApplyVerdict::Conflict);
     }
     let (mut ver, mut begun) = (job.ver, job.high_water);
@@ -52,6 +54,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     let revised = (uid, revision.0, a.document.as_str(), at(begun));
     tx.must(sql::INSERT_REVISION, revised)?;
     calendars::use_in(tx, job.uid, &a.calendars)?;
+    capacities::use_in(tx, job.uid, &a.uses)?;
     let data = serde_json::json!({ "revision": revision.0, "zones": a.zones });
     let state = word(job.paused);
     let happened = Happened {
@@ -77,7 +80,8 @@ fn ver_of(tx: &Tx<'_>, uid: JobUid) -> Result<u32> {
 
 fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
     let uid = blob(a.new_uid.0);
-    if tx.job(a.new_uid)?.is_some() || !calendars::are_newest(tx, &a.calendars)? {
+    let there = capacities::are_there(tx, &a.uses)?;
+    if tx.job(a.new_uid)?.is_some() || !there || !calendars::are_newest(tx, &a.calendars)? {
         return Ok(ApplyVerdict::Conflict);
     }
     let (namespace, name) = (a.name.namespace.as_str(), a.name.name.as_str());
@@ -100,6 +104,7 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         "high_water": a.high_water.as_microsecond(),
     });
     calendars::add_uses(tx, a.new_uid, &a.calendars)?;
+    capacities::add_uses(tx, a.new_uid, &a.uses)?;
     let happened = Happened {
         data,
         cause: &a.cause,
@@ -180,6 +185,7 @@ pub(super) fn delete(
     }
     tx.must(sql::DELETE_JOB, (blob(uid.0), ver, at(tx.now)))?;
     calendars::use_in(tx, uid, &[])?;
+    capacities::use_in(tx, uid, &Uses::default())?;
     let happened = Happened::new(Kind::JobDeleted, word(row.job.paused), "deleted");
     tx.event(&Entity::Job(uid), ver + 1, &happened)?;
     Ok(true)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::{Ledger, Uses};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
@@ -16,6 +17,7 @@ use sichen_core::port::{
 };
 use sichen_core::timeouts::{self, Timeouts};
 
+use super::capacities;
 use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::shards::{self, Ended};
 use super::sql;
@@ -124,17 +126,32 @@ impl Seen {
 pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<Vec<GrantVerdict>> {
     let current = tx.under(fence)?;
     let mut seen = Seen::default();
+    let mut ledger = Ledger::default();
+    if current {
+        let mut uses = Vec::new();
+        for grant in grants {
+            let run = &seen.run(tx, grant.key.run)?.0;
+            uses.extend(run.as_ref().map(|run| run.terms.uses.clone()));
+        }
+        ledger = capacities::open(tx, &uses)?;
+    }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let checked = if current {
-            check(tx, &mut seen, fence, grant)?
+            let checked = check(tx, &mut seen, fence, grant)?;
+            checked.and_then(|(row, uses)| {
+                let taken = ledger.take(&uses, tx.now);
+                taken.map_err(|_| GrantRefused::Capacity)?;
+                Ok((row, uses))
+            })
         } else {
             Err(GrantRefused::OldTerm)
         };
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
-            Ok(row) => {
-                let granted = hand_over(tx, row, grant.session, grant.timeouts, false)?;
+            Ok((row, uses)) => {
+                let limits = grant.timeouts;
+                let granted = hand_over(tx, row, grant.session, limits, &uses, false)?;
                 seen.session(tx, grant.session)?.1 += 1;
                 let (run, running) = seen.run(tx, grant.key.run)?;
                 *running += 1;
@@ -148,15 +165,17 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<
             }
         });
     }
+    capacities::close(tx, &ledger)?;
     Ok(verdicts)
 }
 
+/// The shard and what its run uses, if the grant still holds.
 fn check(
     tx: &Tx<'_>,
     seen: &mut Seen,
     fence: &Fence,
     grant: &Grant,
-) -> Result<std::result::Result<ShardRow, GrantRefused>> {
+) -> Result<std::result::Result<(ShardRow, Uses), GrantRefused>> {
     let Some(row) = tx.shard(grant.key)? else {
         return Ok(Err(GrantRefused::NotReady));
     };
@@ -174,6 +193,7 @@ fn check(
         return Ok(Err(GrantRefused::NotReady));
     }
     let (pool, full) = (run.terms.pool.clone(), *running >= run.terms.parallelism);
+    let uses = run.terms.uses.clone();
     let (session, held) = seen.session(tx, grant.session)?;
     let judged = match session {
         Some(s) => judge(tx, s, *held, &pool),
@@ -182,7 +202,7 @@ fn check(
     Ok(match judged {
         Err(refused) => Err(refused),
         Ok(()) if full => Err(GrantRefused::Parallelism),
-        Ok(()) => Ok(row),
+        Ok(()) => Ok((row, uses)),
     })
 }
 
@@ -192,6 +212,7 @@ pub(super) fn hand_over(
     row: ShardRow,
     session: SessionId,
     limits: Timeouts,
+    uses: &Uses,
     born: bool,
 ) -> Result<Granted> {
     let ShardRow {
@@ -236,7 +257,8 @@ pub(super) fn hand_over(
         opt_micros(shard.stall),
     ];
     tx.must(sql::LEASE_SHARD, params)?;
-    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq);
+    capacities::hold(tx, shard.key, shard.token, session, uses)?;
+    let data = told::attempt_granted(session, &worker, shard.checkpoint.seq, uses);
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(shard.token),

@@ -90,6 +90,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             new.backfill.map(|id| int(id.0)),
             rerun_of.map(at),
             rerun,
+            terms.uses.text(),
         ],
     )?;
     let data = told::created(&new, &birth);
@@ -128,7 +129,8 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             "shard {key} is gone in its own transaction"
         )));
     };
-    let granted: Granted = leases::hand_over(tx, row, session, new.timeouts, true)?;
+    let granted: Granted =
+        leases::hand_over(tx, row, session, new.timeouts, &new.terms.uses, true)?;
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 

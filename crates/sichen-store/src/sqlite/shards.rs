@@ -1,6 +1,7 @@
 //! What holders report about their shards: ends and checkpoints.
 
 use jiff::Timestamp;
+use sichen_core::capacity::held_until;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -14,7 +15,7 @@ use sichen_core::timeouts;
 
 use super::row::{ShardRow, at, int, not_before, opt_at, opt_int, word_or_null};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{capacities, capped, runs, sql};
 
 pub(super) fn get(read: &Read<'_>, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
     let mut facts: Vec<ShardFacts> = Vec::with_capacity(keys.len());
@@ -158,7 +159,10 @@ pub(super) fn end_attempt(
         transition.end.word(),
     ];
     tx.must(sql::END_ATTEMPT, params)?;
-    let data = told::attempt_ended(&committed, failure);
+    let uses = &run.terms.uses;
+    let until = held_until(uses, ended.dead_by, tx.now);
+    let data = told::attempt_ended(&committed, failure, until);
+    capacities::end(tx, key, shard.token, uses, until)?;
     let happened = Happened {
         attempt: Some(shard.attempt),
         token: Some(token),

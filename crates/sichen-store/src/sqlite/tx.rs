@@ -292,7 +292,8 @@ impl<'c> Tx<'c> {
             | Entity::Duty(_)
             | Entity::Calendar(_)
             | Entity::Backfill(_)
-            | Entity::AccessToken(_) => None,
+            | Entity::AccessToken(_)
+            | Entity::Capacity(_) => None,
         };
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.as_str()),

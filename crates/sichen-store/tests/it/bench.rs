@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::Uses;
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Token,
 };
@@ -72,6 +73,7 @@ pub fn terms() -> RunTerms {
         counts_must_match: false,
         deadline: None,
         start_by: None,
+        uses: Uses::default(),
     }
 }
 
@@ -169,6 +171,7 @@ impl Bench {
             follow: None,
             closing: None,
             calendars: Vec::new(),
+            uses: Uses::default(),
             cause: String::new(),
         }
     }

@@ -8,6 +8,7 @@ use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{Bounds, Grants, NewAccessToken, Purpose, Role};
 use sichen_core::backfill::{self, Backfill, Mode, NewBackfill, Order, Start, Turn, Wanted};
+use sichen_core::capacity::{Limits, Rate, Uses};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
@@ -20,8 +21,8 @@ use sichen_core::model::{
 };
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun, Op, Page, Reap,
-    Register, RunFilter, SaveCheckpoint, Span, Store,
+    Advance, ApplyCapacity, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun,
+    Op, Page, Reap, Register, RunFilter, SaveCheckpoint, Span, Store,
 };
 use sichen_core::schedule::follow::{Follow, Wait};
 use sichen_core::schedule::zones::{Taken, Zones};
@@ -206,6 +207,9 @@ impl Pair {
             assert_eq!(a.calendars, b.calendars, "{}", context());
             assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
             assert_eq!(a.access_tokens, b.access_tokens, "{}", context());
+            assert_eq!(a.capacities, b.capacities, "{}", context());
+            assert_eq!(a.capacity_uses, b.capacity_uses, "{}", context());
+            assert_eq!(a.holds, b.holds, "{}", context());
             for (x, y) in a.events.iter().zip(&b.events) {
                 assert_eq!(x, y, "{}", context());
             }
@@ -351,11 +355,13 @@ impl Pair {
             follow: self.dice.once_in(2).then(|| self.follow()),
             closing,
             calendars: self.uses(dump),
+            uses: self.weights(),
             cause: ["", "why"][self.dice.roll(2)].to_owned(),
         };
         both!(self, apply_job(op, apply)).expect("applied");
         self.calendars(dump);
         self.access_tokens();
+        self.capacities();
     }
 
     /// Versions of calendars that mostly are the newest ones.
@@ -442,6 +448,62 @@ impl Pair {
         both!(
             self,
             list_calendars(Page {
+                after: after.clone(),
+                limit
+            })
+        )
+        .expect("listed");
+    }
+
+    /// What attempts use of capacities, which may not be there.
+    fn weights(&mut self) -> Uses {
+        let mut uses = Vec::new();
+        for text in ["x", "y"] {
+            if self.dice.once_in(4) {
+                uses.push((name(text), 1 + self.dice.roll(3) as u32));
+            }
+        }
+        Uses::new(uses)
+    }
+
+    fn capacities(&mut self) {
+        let capacity = name(["x", "y"][self.dice.roll(2)]);
+        let asked = vec![capacity.clone()];
+        let found = both!(self, get_capacities(asked)).expect("read").pop();
+        let present = found.map(|standing| standing.capacity.ver);
+        if self.dice.once_in(2) {
+            let expected = match self.dice.roll(6) {
+                0 => Some(1),
+                1 => None,
+                _ => present,
+            };
+            let rate = ["1/s", "3/m", "2/s"][self.dice.roll(3)];
+            let burst = Some(1 + self.dice.roll(4) as u32);
+            let limits = Limits {
+                units: self.dice.once_in(2).then(|| self.dice.roll(6) as u32),
+                rate: (self.dice.once_in(2)).then(|| Rate::parse(rate, burst).expect("a rate")),
+            };
+            let apply = ApplyCapacity {
+                name: capacity.clone(),
+                expected,
+                document: limits.to_string(),
+                limits,
+            };
+            let op = self.op();
+            both!(self, apply_capacity(op, apply)).expect("applied");
+        }
+        if self.dice.once_in(12) {
+            let (op, capacity) = (self.op(), capacity.clone());
+            both!(self, delete_capacity(op, capacity)).expect("deleted");
+        }
+        let limit = 2;
+        let of = capacity.clone();
+        both!(self, list_holds(of.clone(), limit)).expect("listed");
+        both!(self, list_waiters(of.clone(), limit)).expect("listed");
+        let after = Some(capacity).filter(|_| self.dice.once_in(2));
+        both!(
+            self,
+            list_capacities(Page {
                 after: after.clone(),
                 limit
             })
@@ -608,6 +670,7 @@ impl Pair {
             .dice
             .once_in(8)
             .then(|| now + SignedDuration::from_secs(self.dice.roll(30) as i64));
+        terms.uses = self.weights();
         let born = self.dice.once_in(3);
         let what = self.dice.pick(WaitsFor::ALL).copied();
         let waits = what.filter(|_| self.dice.once_in(6)).map(|what| Waits {

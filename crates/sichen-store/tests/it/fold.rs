@@ -39,6 +39,7 @@ pub fn check(dump: &Dump) {
     }
     compare_runs(dump, &all);
     compare_others(dump, &all);
+    compare_holds(dump, &all);
     let known = |entity: &Entity| match entity {
         Entity::Job(uid) => dump.jobs.iter().any(|j| j.uid == *uid),
         Entity::Run(id) => dump.runs.iter().any(|r| r.id == *id),
@@ -49,6 +50,7 @@ pub fn check(dump: &Dump) {
         Entity::Calendar(name) => dump.calendars.iter().any(|(of, ..)| of == name),
         Entity::Backfill(id) => dump.backfills.iter().any(|b| b.id == *id),
         Entity::AccessToken(name) => dump.access_tokens.iter().any(|t| t.asked.name == *name),
+        Entity::Capacity(name) => dump.capacities.iter().any(|(c, _)| c.name == *name),
     };
     if dump.shards.len() < 2_000 {
         for entity in all.keys() {
@@ -81,6 +83,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::DutyReleased => &["term"],
         Kind::ShardDiscarded => &["by", "reason"],
         Kind::CalendarApplied => &["version"],
+        Kind::CapacityApplied => &["rate", "units"],
         Kind::BackfillCreated => &[
             "from",
             "job",
@@ -101,6 +104,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         | Kind::BackfillCancelled
         | Kind::CalendarDeleted
         | Kind::AccessTokenRevoked
+        | Kind::CapacityDeleted
         | Kind::JobPaused
         | Kind::JobResumed
         | Kind::JobDeleted
@@ -143,6 +147,8 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         // There if the job limits the failed attempts of all shards together.
         found.retain(|key| *key != "budget");
     }
+    // There if the run uses capacities.
+    found.retain(|key| !["uses", "held_until"].contains(key));
     assert_eq!(found, keys(e), "the keys of {e:?}");
     assert_eq!(
         (e.attempt.is_some(), e.token.is_some()),
@@ -289,7 +295,9 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::CalendarApplied
         | Kind::CalendarDeleted
         | Kind::AccessTokenCreated
-        | Kind::AccessTokenRevoked => {}
+        | Kind::AccessTokenRevoked
+        | Kind::CapacityApplied
+        | Kind::CapacityDeleted => {}
     }
 }
 
@@ -431,4 +439,32 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
         assert_eq!(row.term, duty.term.0, "term of {key}");
         assert_eq!(row.owner, duty.node.map(|n| n.0), "owner of {key}");
     }
+}
+
+/// What running shards use is held, and what is held is used, or was by an attempt that nobody has
+/// confirmed dead (I32).
+fn compare_holds(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
+    for (capacity, deleted) in &dump.capacities {
+        let row = &all[&Entity::Capacity(capacity.name.clone())];
+        assert_eq!(row.ver, capacity.ver, "version of {}", capacity.name);
+        assert_eq!(row.state == "deleted", *deleted, "{}", capacity.name);
+    }
+    let running = dump
+        .shards
+        .iter()
+        .filter(|s| s.state == ShardState::Running);
+    let mut used = Vec::new();
+    for shard in running {
+        let run = dump.runs.iter().find(|run| run.id == shard.key.run);
+        let uses = &run.expect("every shard has its run").terms.uses;
+        let uses = uses
+            .iter()
+            .map(|(name, n)| (shard.key, shard.token, name.clone(), n));
+        used.extend(uses);
+    }
+    let held = dump.holds.iter().filter(|hold| hold.until.is_none());
+    let held: Vec<_> = held
+        .map(|h| (h.key, h.token, h.capacity.clone(), h.units))
+        .collect();
+    assert_eq!(held, used, "what is held is what is used");
 }

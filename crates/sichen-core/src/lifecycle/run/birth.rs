@@ -68,7 +68,9 @@ impl NewRun {
     /// The session that gets its only shard at once, if it is still fit to hold one.
     #[must_use]
     pub fn heir(&self, now: Timestamp) -> Option<SessionId> {
-        let alone = self.shards.len() == 1 && self.waits.is_none() && self.ready_at <= now;
+        // What uses capacities is granted where these are under lock.
+        let alone = self.shards.len() == 1 && self.terms.uses.is_empty();
+        let alone = alone && self.waits.is_none() && self.ready_at <= now;
         self.born_leased.filter(|_| alone)
     }
 

@@ -73,6 +73,7 @@ pub(crate) fn waiting() -> Run {
             counts_must_match: false,
             deadline: None,
             start_by: None,
+            uses: crate::capacity::Uses::default(),
         },
         backfill: None,
         waits: Some(Waits {

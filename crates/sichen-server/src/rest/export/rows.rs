@@ -3,8 +3,11 @@
 //! # Not here
 //! What the API shows of the same facts ([`super::wire`]): that is less, and for people.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use sichen_core::capacity::Uses;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
@@ -97,6 +100,8 @@ pub(super) struct RunRow {
     stop_detail: String,
     #[serde(default)]
     start_by: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    uses: BTreeMap<String, u32>,
     pool: String,
     handler: String,
     priority: i32,
@@ -253,6 +258,7 @@ impl Row {
             dead_by: run.dead_by,
             stop_detail: run.stop_detail,
             start_by: run.terms.start_by,
+            uses: weights(&run.terms.uses),
             pool: run.terms.pool.to_string(),
             handler: run.terms.handler,
             priority: run.terms.priority,
@@ -422,6 +428,17 @@ fn job_name(namespace: &str, job: &str) -> Result<JobName, String> {
     })
 }
 
+fn weights(uses: &Uses) -> BTreeMap<String, u32> {
+    uses.iter()
+        .map(|(name, units)| (name.to_string(), units))
+        .collect()
+}
+
+fn uses(weights: BTreeMap<String, u32>) -> Result<Uses, String> {
+    let named = weights.into_iter().map(|(text, n)| Ok((name(&text)?, n)));
+    Ok(Uses::new(named.collect::<Result<Vec<_>, String>>()?))
+}
+
 fn run(row: RunRow) -> Result<Run, String> {
     let stop = match row.stop {
         Some((cause, at)) => Some((known(StopCause::parse(&cause), "cause", &cause)?, at)),
@@ -455,6 +472,7 @@ fn run(row: RunRow) -> Result<Run, String> {
             counts_must_match: row.counts_must_match,
             deadline: row.deadline,
             start_by: row.start_by,
+            uses: uses(row.uses)?,
         },
         state: known(RunState::parse(&row.state), "state", &row.state)?,
         round: row.round,

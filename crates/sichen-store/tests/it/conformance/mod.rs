@@ -7,6 +7,7 @@
 mod access;
 mod backfills;
 mod calendars;
+mod capacities;
 mod chains;
 mod checkpoints;
 mod clock;
@@ -140,6 +141,22 @@ macro_rules! conforms {
                     a_deleted_calendar_made_again_never_repeats_a_version,
                     an_edit_without_calendars_frees_them,
                     calendars_and_their_users_are_listed_in_pages,
+                ;
+                capacities:
+                    each_change_of_a_capacity_is_a_version,
+                    a_capacity_decided_on_an_old_version_is_a_conflict,
+                    a_job_uses_only_what_is_there,
+                    a_capacity_in_use_is_not_deleted,
+                    grants_take_units_up_to_the_limit_and_ends_give_them_back,
+                    a_batch_of_grants_is_judged_as_one,
+                    what_is_lowered_below_its_use_grants_nothing_and_ends_nothing,
+                    all_uses_are_taken_or_none,
+                    a_lost_attempt_holds_until_its_tree_is_surely_gone,
+                    a_rate_grants_no_faster_than_it_says,
+                    a_changed_rate_never_gives_more_than_its_burst,
+                    every_end_of_an_attempt_frees_what_it_held,
+                    a_run_that_uses_capacities_is_not_born_leased,
+                    holders_and_waiters_are_listed,
                 ;
                 schedules:
                     an_advance_writes_mark_runs_and_decisions_together,

@@ -46,6 +46,7 @@ pub fn a_run_comes_back_as_it_was_written(b: &Bench) {
             counts_must_match: true,
             deadline: Some(at(500)),
             start_by: Some(at(90)),
+            uses: sichen_core::capacity::Uses::default(),
         },
         ready_at: at(30),
         nominal: Some(nominal()),

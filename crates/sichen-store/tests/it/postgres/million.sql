@@ -33,6 +33,13 @@ insert into calendar_version select 'default', 'cal' || i, v, '{}', 0 from gener
 -- All jobs use one calendar, and ten of them have not been brought to its newest version.
 insert into calendar_use select u('job' || i), 'default', 'cal0', case when i < 10 then 2 else 3 end from generate_series(0, 1999) i;
 insert into calendar_use select u('job' || i), 'default', 'cal' || 1 + i % 199, 3 from generate_series(0, 1999) i;
+insert into capacity (name, ver, deleted, document, changed_at, units, level, filled_at)
+select 'cap' || i, 3, false, '{}', 0, 100, 0, 0 from generate_series(0, 199) i;
+insert into capacity_use select u('job' || i), 'cap' || i % 200, 1 from generate_series(0, 1999) i;
+-- Ten thousand hold of one, fifty of each other, and what two thousand held counts no more.
+insert into hold (run_id, no, token, capacity, units, session_id, since, until)
+select 100 * i + 80, 0, 1, case when i <= 10000 then 'cap0' else 'cap' || 1 + i % 199 end, 1, i % 1000 + 1, i,
+  case when i <= 2000 then 5 end from generate_series(0, 20000) i;
 insert into backfill (id, job_uid, key, actor, from_at, to_at, mode, ordering, parallelism, reason, ver, state, settled,
   cursor_at, top, created_at, ended_at, partition)
 select 3000001 + i, u('job' || i), 'key', 'me', 0, 5, 'all', 'oldest', 1, '', 1,
@@ -56,13 +63,14 @@ select u('job' || case when i % 2 = 0 then 0 else i % 2000 end), i, i, 1, 'overl
 from generate_series(first / 4 + 1, last / 4) i;
 insert into run (id, job_uid, namespace, job_name, occasion, revision, pool, handler, rank, parallelism, parameters,
   counts_must_match, deadline, state, round, ver, total, open, succeeded, failed, cancelled, reason, digest,
-  created_at, started_at, ended_at, partition, backfill, rerun_of, rerun)
+  created_at, started_at, ended_at, partition, backfill, rerun_of, rerun, uses)
 select i, u('job' || case when i % 2 = 0 then 0 else i % 2000 end), 'default', 'job', 'manual:' || i, 1,
   case when i / 100 % 10 = 0 then 'small' else 'big' end, 'sh', (i % 100 >= 85)::int, 8, '{}', false,
   case when i % 100 = 99 then i + 1000000000 end,
   case when i % 1000 = 7 then 'failed' when i % 100 < 80 then 'succeeded' when i % 100 < 85 then 'running' else 'scheduled' end,
   1, 1, 1, (i % 100 >= 80)::int, (i % 100 < 80)::int, 0, 0, '', '', i, i, case when i % 100 < 80 then i end, i % 64,
-  case when i % 100 = 5 then 3000001 end, case when i % 100 = 6 then i end, case when i % 100 = 6 then 1 end
+  case when i % 100 = 5 then 3000001 end, case when i % 100 = 6 then i end, case when i % 100 = 6 then 1 end,
+  case when i % 1000 = 85 then '{"cap0":1}' end
 from generate_series(first, last) i;
 insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, session_id,
   grant_seq, timeout_at, digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on, started_at, ended_at, rank)

@@ -52,6 +52,9 @@ const WHOLE: &[&str] = &[
     "dump_calendar_uses",
     "dump_calendars",
     "dump_access_tokens",
+    "dump_capacities",
+    "dump_capacity_uses",
+    "dump_holds",
     "dump_backfills",
     "dump_decisions",
     "dump_revisions",
@@ -62,6 +65,7 @@ const WHOLE: &[&str] = &[
     "dump_shards",
     // Once, when a person accepts a step of the clock: all that is held or lives.
     "shift_dead_by",
+    "shift_holds",
     "shift_nodes",
     "shift_runs",
     "shift_sessions",
@@ -133,7 +137,7 @@ const CASES: &[Case] = &[
     case("insert_run", "ints(2000001, 1, 500), array_fill(u('job0'), array[500]), times('default', 500), times('job0', 500), \
         ints(1, 1, 500)::text[], times(1, 500), null, null, times('big', 500), times('sh', 500), times(0, 500), \
         times(8, 500), times('{}', 500), array_fill(false, array[500]), null, times('scheduled', 500), times(1, 500), \
-        times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null, times(null::bigint, 500), times(null::bigint, 500), times(null::bigint, 500)", "", N, N * CHANGE),
+        times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null, times(null::bigint, 500), times(null::bigint, 500), times(null::bigint, 500), null", "", N, N * CHANGE),
     case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0, 1, 1", "", 1, CHANGE),
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
         times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, times(0, 500), \
@@ -246,6 +250,27 @@ const CASES: &[Case] = &[
     case("list_running_backfills", "ints(0, 1, 64), 3000001, 100", "backfill_running", 100, 100 * ROW),
     case("list_runs_of_backfill", "2000000, 100, 3000001", "run_backfill", 100, 100 * ROW),
     case("turn_backfill", "3000001, 1, 'paused', null, ''", "backfill_pkey", 1, CHANGE),
+    case("delete_capacity_uses", "u('job0')", "capacity_use_pkey", 1, CHANGE),
+    case("delete_hold", "ints(80, 100, 500), times(0, 500), times(1, 500), times('cap0', 500)", "hold_pkey", N, N * CHANGE),
+    case("fill_capacity", "'cap0', 0, 5", "capacity_pkey", 1, CHANGE),
+    case("forget_holds", "array['cap1'], 5", "hold_until", 1, ROW),
+    case("get_capacities", "array['cap0', 'cap1']", "capacity_pkey", 2, 2 * ROW),
+    case("get_capacity", "'cap0'", "capacity_pkey", 1, ROW),
+    case("insert_capacity_use", "u('job0'), 'cap9', 1", "", 2, CHANGE),
+    case("insert_hold", "ints(1, 1, 500), times(0, 500), times(1, 500), times('cap9', 500), times(1, 500), times(1, 500), \
+        times(5, 500)", "", N, N * CHANGE),
+    case("limit_hold", "ints(80, 100, 500), times(0, 500), times(1, 500), times('cap0', 500), times(5, 500)", "hold_pkey", N, N * CHANGE),
+    case("list_capacities", "'cap1', 50", "capacity_pkey", 51, 50 * ROW),
+    case("list_capacity_users", "'cap1', 10", "capacity_use_job", 20, 20 * ROW),
+    case("list_holds", "'cap1', 5, 100", "hold_capacity", 60, 60 * ROW),
+    // As many open runs as use any capacity.
+    case("list_open_users", "'cap0', 10", "run_uses", 1_000, 1_000 * ROW),
+    case("list_waiters", "'cap0', 5, 100", "run_uses", 2_000, 4_000 * ROW),
+    case("locks/lock_capacities", "array['cap0', 'cap1']", "capacity_pkey", 2, 2 * CHANGE),
+    case("locks/lock_capacity", "'cap0'", "capacity_pkey", 1, CHANGE),
+    case("locks/share_capacities", "array['cap0', 'cap1']", "capacity_pkey", 2, 2 * CHANGE),
+    case("put_capacity", "'cap0', 4, false, '{}', 5, 1, null, null, null, 0, 5", "", 1, CHANGE),
+    case("sum_holds", "array['cap1', 'cap2'], 5", "hold_capacity", 120, 120 * ROW),
     case("update_meta", "5", "meta_pkey", 1, CHANGE),
 ];
 
@@ -359,8 +384,15 @@ impl Touched {
 
 /// Tables that stay small.
 fn small(node: &Value) -> bool {
-    ["node", "duty", "meta", "calendar", "access_token"]
-        .contains(&node["Relation Name"].as_str().unwrap_or_default())
+    [
+        "node",
+        "duty",
+        "meta",
+        "calendar",
+        "access_token",
+        "capacity",
+    ]
+    .contains(&node["Relation Name"].as_str().unwrap_or_default())
 }
 
 #[test]

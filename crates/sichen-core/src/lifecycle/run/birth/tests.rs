@@ -32,6 +32,7 @@ fn new(shards: Vec<Descriptor>) -> NewRun {
             counts_must_match: false,
             deadline: None,
             start_by: None,
+            uses: crate::capacity::Uses::default(),
         },
         shards,
         ready_at: NOW,

@@ -1,0 +1,3 @@
+-- dump_holds: every row, for tests and checks on small stores.
+-- scans: hold
+select hold.* from hold order by run_id, no, token, capacity
