@@ -189,7 +189,7 @@ macro_rules! write {
     };
 }
 
-/// As `read!`, for statements that need no common snapshot and no clock but the one they read.
+/// As `read!`, for reads that need no common snapshot and no clock but the one they read.
 macro_rules! glance {
     ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
         $store.engine.glance(move |$read| {
@@ -317,7 +317,10 @@ impl Store for PostgresStore {
         })
     }
     fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
-        glance!(self, [], |read| duties::renew_node(read, node, ttl).await)
+        // Said twice it is what it is said once: no operation is recorded.
+        write!(self, None, [], |tx| {
+            duties::renew_node(tx, node, ttl).await
+        })
     }
     fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
         write!(self, Some(op), [cause], |tx| {
@@ -795,10 +798,9 @@ impl Store for PostgresStore {
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
         bounded!(sessions);
-        glance!(self, [sessions], |read| sessions::renew(
-            read, &sessions, ttl
-        )
-        .await)
+        write!(self, None, [sessions], |tx| {
+            sessions::renew(tx, &sessions, ttl).await
+        })
     }
     fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {
         write!(self, None, [], |tx| {

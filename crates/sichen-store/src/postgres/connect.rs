@@ -5,6 +5,7 @@
 //!
 //! # Invariants
 //! - A connection on which a transaction may be open does not come back.
+//! - Nothing is written outside a transaction that has begun.
 //! - Whether there is a pooler is found out by a setting of our own that only a server takes and keeps.
 //!
 //! # Not here
@@ -31,6 +32,11 @@ use super::password::Password;
 const BEGIN_WRITE: &str = "begin isolation level read committed read write";
 const BEGIN_READ: &str = "begin isolation level repeatable read read only";
 
+/// What a session may do outside a transaction of ours. A transaction's beginning is sent ahead of what
+/// follows: were it refused (cancelled, timed out), each statement behind it would be a transaction of
+/// its own, and hold its locks no longer than itself.
+const OUTSIDE: (&str, &str) = ("default_transaction_read_only", "on");
+
 /// Set at the start of a session with the server itself, and nowhere else.
 pub(super) const DIRECT: &str = "sichen.direct";
 
@@ -54,7 +60,7 @@ impl Connections {
                  sslmode=verify-full and sslrootcert"
             );
         }
-        let settings = settings(options);
+        let mut settings = settings(options);
         let pooled = match address.pooler {
             Pooler::Transaction => true,
             Pooler::None => false,
@@ -68,6 +74,7 @@ impl Connections {
             }
             pool(&address, options)?
         } else {
+            settings.push((OUTSIDE.0, OUTSIDE.1.to_owned()));
             pool(&with_settings(&address, &settings), options)?
         };
         Ok(Self {

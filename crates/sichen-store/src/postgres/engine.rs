@@ -100,8 +100,8 @@ impl Engine {
         })
     }
 
-    /// Runs `f`, whose statements need no common snapshot and no clock but the one they read
-    /// themselves, and of which none does harm when it is repeated.
+    /// Runs `f`, which only reads, and needs no common snapshot and no clock but the one its
+    /// statements read themselves.
     pub fn glance<'a, T, F>(&'a self, f: F) -> Answer<'a, T>
     where
         T: Send + 'static,
@@ -178,7 +178,10 @@ impl Shared {
         let mut read = self.read_on(&self.connections.begin_read).await?;
         let answer = self.in_time(async {
             read.tell_time().await?;
-            f(&read).await
+            let answer = f(&read).await?;
+            // That the snapshot was one.
+            read.land().await?;
+            Ok(answer)
         });
         let answer = answer.await?;
         let again = read.may_fare_better();
@@ -211,14 +214,13 @@ impl Shared {
     {
         if self.connections.pooled {
             // What a session is to know is said at the start of each transaction.
-            let tx = Tx::new(self.read_on(&self.connections.begin_write).await?, None);
-            let answer = self.in_time(f(&tx)).await?;
-            let again = tx.may_fare_better();
-            let answer = answer.map_err(|e| (e, again))?;
-            return match self.in_time(tx.end("commit")).await? {
-                Ok(()) => Ok(answer),
-                Err(e) => Err(fault(&e)),
-            };
+            let read = self.read_on(&self.connections.begin_read).await?;
+            let answer = self.in_time(f(&read)).await?;
+            let again = read.may_fare_better();
+            if answer.is_ok() {
+                read.leave().await;
+            }
+            return answer.map_err(|e| (e, again));
         }
         let read = self.connected().await?;
         let answer = self.in_time(f(&read)).await?;
@@ -286,6 +288,12 @@ impl Shared {
     async fn read_on(&self, begin: &str) -> std::result::Result<Read, Failed> {
         let read = self.connected().await?;
         read.begin(begin).await;
+        if self.connections.pooled {
+            // Without it, what follows could be written outside any transaction; a session with the
+            // server itself refuses that.
+            let begun = self.in_time(read.land()).await?;
+            begun.map_err(|e| (e, read.may_fare_better()))?;
+        }
         Ok(read)
     }
 

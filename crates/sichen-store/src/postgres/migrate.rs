@@ -64,7 +64,7 @@ async fn migrate_to(link: &Link, known: &[(u32, &str, &str)]) -> Result<()> {
     let fault = |e: tokio_postgres::Error| fault(&e).0;
     // Another process may be at it, for longer than a statement usually takes.
     let begin = format!(
-        "begin; set local statement_timeout = 0; set local lock_timeout = 0; \
+        "begin read write; set local statement_timeout = 0; set local lock_timeout = 0; \
          select pg_advisory_xact_lock({LOCK}); \
          create table if not exists migration \
            (no integer primary key, name text not null, checksum text not null)"

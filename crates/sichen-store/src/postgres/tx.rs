@@ -14,11 +14,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use futures_util::future::{BoxFuture, try_join, try_join3, try_join5};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, MaybeDone, maybe_done, try_join, try_join3, try_join5};
 use jiff::Timestamp;
 use sichen_core::epoch;
 use sichen_core::event::Entity;
@@ -48,8 +50,11 @@ const EVENTS: usize = 5_000;
 
 type Answered = std::result::Result<u64, tokio_postgres::Error>;
 
+/// A statement's answer, which may have come and not been looked at.
+type Coming = MaybeDone<BoxFuture<'static, Answered>>;
+
 /// A statement on its way: its file's name, and the rows it must find.
-type Flight = (&'static str, u64, BoxFuture<'static, Answered>);
+type Flight = (&'static str, u64, Coming);
 
 /// What the transactions of a store have in common.
 pub(super) struct Common {
@@ -83,6 +88,8 @@ pub(super) struct Read {
     told: Told,
     common: Arc<Common>,
     flights: Mutex<Vec<Flight>>,
+    /// The operation's record on its way.
+    recording: Mutex<Option<Coming>>,
     kept: Mutex<Kept>,
     gathered: Mutex<Gathered>,
     /// Whether what failed last may fare better anew.
@@ -116,6 +123,7 @@ impl Read {
             },
             common,
             flights: Mutex::default(),
+            recording: Mutex::default(),
             kept: Mutex::default(),
             gathered: Mutex::default(),
             again: AtomicBool::new(false),
@@ -134,11 +142,19 @@ impl Read {
     }
 
     /// The first error of what is on its way, or else `e`: what follows an error is refused only
-    /// because of it.
+    /// because of it, be it within a transaction that has failed or outside one that did not begin.
     async fn blame(&self, e: &tokio_postgres::Error) -> Error {
-        if e.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
-            && let Err(first) = self.land().await
+        if !follows(e) {
+            return self.fault(e);
+        }
+        let recording = locked(&self.recording).take();
+        if let Some(recording) = recording
+            && let Err(first) = self.behind(answer(recording)).await
+            && !follows(&first)
         {
+            return self.fault(&first);
+        }
+        if let Err(first) = self.land().await {
             return first;
         }
         self.fault(e)
@@ -186,15 +202,14 @@ impl Read {
     /// Sends the beginning of the transaction `how`; what fails is seen by the next statement.
     pub async fn begin(&self, how: &str) {
         self.open.store(true, Ordering::Relaxed);
-        if let Some(flight) = sent(self.link().batch_ahead(how)).await {
-            locked(&self.flights).push(("begin", 0, flight));
-        }
+        let flight = sent(self.link().batch_ahead(how)).await;
+        locked(&self.flights).push(("begin", 0, flight));
     }
 
     /// Sends the end of a snapshot, which has nothing to commit: whoever has the connection next is
     /// answered after it.
     pub async fn leave(&self) {
-        sent(self.link().batch_ahead("commit")).await;
+        drop(sent(self.link().batch_ahead("commit")).await);
         self.open.store(false, Ordering::Relaxed);
     }
 
@@ -211,13 +226,13 @@ impl Read {
 
     /// Ends the transaction; the raw error, since only the caller can tell what it means.
     pub async fn end(&self, how: &'static str) -> std::result::Result<(), tokio_postgres::Error> {
-        self.link().batch(how).await?;
+        self.behind(self.link().batch(how)).await?;
         self.open.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     async fn ready(&self, statement: &'static str) -> Result<Ready> {
-        match self.link().ready(statement).await {
+        match self.behind(self.link().ready(statement)).await {
             Ok(ready) => Ok(ready),
             Err(e) => Err(self.blame(&e).await),
         }
@@ -251,9 +266,8 @@ impl Read {
     /// Sends a statement that must find so many rows, and does not wait for it.
     async fn send(&self, statement: &'static str, params: Vec<Param>, rows: u64) -> Result<()> {
         let ready = self.ready(statement).await?;
-        if let Some(flight) = sent(self.link().execute(ready, params)).await {
-            locked(&self.flights).push((name_of(statement), rows, flight));
-        }
+        let flight = sent(self.link().execute(ready, params)).await;
+        locked(&self.flights).push((name_of(statement), rows, flight));
         let many = locked(&self.flights).len() >= IN_FLIGHT;
         if many {
             self.land().await?;
@@ -267,7 +281,7 @@ impl Read {
         params: Vec<Param>,
     ) -> Result<Vec<tokio_postgres::Row>> {
         self.flush().await?;
-        match self.link().query(statement, &params).await {
+        match self.behind(self.link().query(statement, &params)).await {
             Ok(rows) => Ok(rows),
             Err(e) => Err(self.blame(&e).await),
         }
@@ -407,13 +421,36 @@ impl Read {
     pub async fn land(&self) -> Result<()> {
         let flights = std::mem::take(&mut *locked(&self.flights));
         for (name, rows, flight) in flights {
-            match flight.await {
+            match self.behind(answer(flight)).await {
                 Ok(n) if n < rows => return Err(moved(name)),
                 Ok(_) => {}
                 Err(e) => return Err(self.fault(&e)),
             }
         }
         Ok(())
+    }
+
+    /// Waits for `asked`, and meanwhile takes the answers of what was sent before it. The driver reads
+    /// no further while an answer that came in several pieces is not taken: whoever waited for `asked`
+    /// alone could wait for ever.
+    async fn behind<T>(&self, asked: impl Future<Output = T>) -> T {
+        let mut asked = std::pin::pin!(asked);
+        std::future::poll_fn(|cx| {
+            self.take_answers(cx);
+            asked.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    fn take_answers(&self, cx: &mut Context<'_>) {
+        if let Some(recording) = &mut *locked(&self.recording) {
+            let _ = recording.poll_unpin(cx);
+        }
+        for (_, _, flight) in locked(&self.flights).iter_mut() {
+            if flight.poll_unpin(cx).is_pending() {
+                return;
+            }
+        }
     }
 
     /// Looks at the kept rows, or changes them.
@@ -424,7 +461,10 @@ impl Read {
 
 impl Drop for Read {
     fn drop(&mut self) {
+        // What is on its way holds the connection: else a transaction that is given up in mid-way
+        // would not be closed but go back to the pool, open.
         locked(&self.flights).clear();
+        locked(&self.recording).take();
         if self.open.load(Ordering::Relaxed)
             && let Some(link) = self.link.take().and_then(Arc::into_inner)
         {
@@ -434,12 +474,30 @@ impl Drop for Read {
 }
 
 /// Polls a statement once, which sends it.
-async fn sent(mut flight: BoxFuture<'static, Answered>) -> Option<BoxFuture<'static, Answered>> {
-    let first = std::future::poll_fn(|cx| Poll::Ready(flight.as_mut().poll(cx))).await;
-    match first {
-        Poll::Pending => Some(flight),
-        Poll::Ready(answer) => Some(Box::pin(std::future::ready(answer))),
-    }
+async fn sent(flight: BoxFuture<'static, Answered>) -> Coming {
+    let mut coming = maybe_done(flight);
+    std::future::poll_fn(|cx| {
+        let _ = coming.poll_unpin(cx);
+        Poll::Ready(())
+    })
+    .await;
+    coming
+}
+
+/// The answer, when it is there.
+async fn answer(mut coming: Coming) -> Answered {
+    (&mut coming).await;
+    let answer = Pin::new(&mut coming).take_output();
+    answer.expect("it is taken once, by whoever owns it")
+}
+
+/// Whether it is what a statement hears in a transaction that has failed, or that did not begin.
+fn follows(e: &tokio_postgres::Error) -> bool {
+    let codes = [
+        Some(&SqlState::IN_FAILED_SQL_TRANSACTION),
+        Some(&SqlState::READ_ONLY_SQL_TRANSACTION),
+    ];
+    codes.contains(&e.code())
 }
 
 fn moved(name: &str) -> Error {
@@ -448,9 +506,6 @@ fn moved(name: &str) -> Error {
 
 /// One use case in progress.
 pub(super) struct Tx {
-    /// The operation's record on its way. It holds the connection, so it goes before `read`: else a
-    /// transaction that is given up in mid-way would not be closed but go back to the pool, open.
-    recording: Mutex<Option<BoxFuture<'static, Answered>>>,
     read: Read,
     op: Option<Op>,
     /// Whether this very operation was committed before; known once the locks are there.
@@ -489,7 +544,6 @@ impl Tx {
         Self {
             read,
             op,
-            recording: Mutex::default(),
             repeated: false,
             duty: None,
             events: Vec::new(),
@@ -502,7 +556,7 @@ impl Tx {
             let params = (op.id.0, self.common.time.given().map(at), op.actor.as_str()).list();
             let ready = self.ready(sql::INSERT_OP).await?;
             let flight = sent(self.link().execute(ready, params)).await;
-            *locked(&self.recording) = flight;
+            *locked(&self.recording) = Some(flight);
         }
         Ok(())
     }
@@ -548,7 +602,7 @@ impl Tx {
     async fn recorded(&mut self) -> Result<()> {
         let recording = locked(&self.recording).take();
         if let Some(recording) = recording {
-            match recording.await {
+            match self.behind(answer(recording)).await {
                 Ok(n) => self.repeated = n == 0,
                 Err(e) => return Err(self.blame(&e).await),
             }
@@ -566,7 +620,7 @@ impl Tx {
         let params = params.list();
         self.flush().await?;
         let ready = self.ready(statement).await?;
-        match self.link().execute(ready, params).await {
+        match self.behind(self.link().execute(ready, params)).await {
             Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
             Err(e) => Err(self.blame(&e).await),
         }

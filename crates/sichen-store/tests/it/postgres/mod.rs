@@ -3,6 +3,7 @@
 //! Each test starts a server of its own; the claims share one, each in a schema of its own.
 
 mod faults;
+mod interleave;
 mod look;
 mod old;
 mod plans;

@@ -55,6 +55,17 @@ impl Server {
         self.server.port()
     }
 
+    /// The folder of its socket, and the port it is named after.
+    pub fn address(&self) -> (&std::path::Path, u16) {
+        (self.server.socket_dir(), self.server.socket_port())
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> std::path::PathBuf {
+        let (dir, port) = self.address();
+        dir.join(format!(".s.PGSQL.{port}"))
+    }
+
     /// A pooler before it that has `size` server connections a schema; `None`, and said so, if that is
     /// left out by name.
     pub fn pooler(&self, size: u32, more: &str) -> Option<Pgbouncer> {
