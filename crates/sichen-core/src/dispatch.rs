@@ -5,15 +5,22 @@
 //! costs a refused grant and never a broken limit.
 //!
 //! # Invariants
-//! - No run waits for ever behind another: runs of one priority take turns, one shard each.
+//! - No namespace, job or run waits for ever behind another ([`fair`]).
 //! - A plan never gives a session more than its free slots.
 //!
 //! # Not here
 //! Fetching the snapshot and applying the plan (engine); the truth of the limits (store).
 
-use std::collections::BTreeMap;
+pub mod fair;
+pub mod queue;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use jiff::Timestamp;
 
 use crate::ids::{RunId, SessionId, ShardKey, Token};
+use fair::{Flow, Order, Shares};
 
 /// A shard that waits for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +36,12 @@ pub struct Ready {
 pub struct ReadyRun {
     /// Which.
     pub run: RunId,
+    /// Under whose names it is counted.
+    pub flow: Flow,
     /// Higher goes first.
     pub priority: i32,
+    /// Since when it could have been served.
+    pub since: Timestamp,
     /// Handler its shards need.
     pub handler: String,
     /// How many more of its shards may run now.
@@ -74,81 +85,121 @@ struct Score {
     session: SessionId,
 }
 
-/// Plans grants: least-loaded placement, runs in turns within a priority.
+/// Plans grants: least-loaded placement, in the order that [`fair`] gives.
 ///
-/// At most `limit` grants. Shards for which no session offers the handler stay where they are.
+/// At most `limit` grants. Shards for which no session offers the handler stay where they are, and count
+/// for nothing.
 #[must_use]
-pub fn plan(runs: &[ReadyRun], candidates: &[Candidate], limit: usize) -> Vec<Placement> {
-    let mut held: BTreeMap<SessionId, u32> =
-        candidates.iter().map(|c| (c.session, c.held)).collect();
-    let mut order: Vec<(&ReadyRun, usize)> = runs.iter().map(|r| (r, 0)).collect();
-    order.sort_by_key(|(r, _)| (std::cmp::Reverse(r.priority), r.run));
+pub fn plan(
+    runs: &[ReadyRun],
+    candidates: &[Candidate],
+    limit: usize,
+    shares: &mut Shares,
+    now: Timestamp,
+) -> Vec<Placement> {
+    let mut seats = Seats::of(candidates);
+    let offered: Vec<ReadyRun>;
+    let runs = if runs.iter().all(|run| seats.offer(&run.handler)) {
+        runs
+    } else {
+        let kept = runs.iter().filter(|run| seats.offer(&run.handler));
+        offered = kept.cloned().collect();
+        &offered
+    };
+    let mut order = Order::of(shares, runs, now);
+    let mut taken = vec![0_usize; runs.len()];
     let mut plan = Vec::new();
-    let mut start = 0;
-    while start < order.len() {
-        let priority = order[start].0.priority;
-        let end = order[start..]
-            .iter()
-            .position(|(r, _)| r.priority != priority);
-        let end = end.map_or(order.len(), |n| start + n);
-        // Turns: each pass gives every run of this priority at most one shard.
-        loop {
-            let before = plan.len();
-            for (run, taken) in &mut order[start..end] {
-                if plan.len() >= limit {
-                    return plan;
-                }
-                if *taken >= run.room as usize {
-                    continue;
-                }
-                let Some(ready) = run.head.get(*taken) else {
-                    continue;
-                };
-                let Some(session) = place(&run.handler, candidates, &held) else {
-                    continue;
-                };
-                if let Some(held) = held.get_mut(&session) {
-                    *held += 1;
-                }
-                plan.push(Placement {
-                    key: ready.key,
-                    token: ready.token,
-                    session,
-                });
-                *taken += 1;
-            }
-            if plan.len() == before {
-                break;
-            }
-        }
-        start = end;
+    while plan.len() < limit && seats.free > 0 {
+        let Some(next) = order.next() else {
+            break;
+        };
+        let (run, taken) = (&runs[next.run], &mut taken[next.run]);
+        let left = run.head.len().min(run.room as usize);
+        let session = match run.head.get(*taken) {
+            Some(_) if *taken < left => seats.take(&run.handler),
+            Some(_) | None => None,
+        };
+        let (Some(session), Some(ready)) = (session, run.head.get(*taken)) else {
+            order.pass_over(next, now);
+            continue;
+        };
+        plan.push(Placement {
+            key: ready.key,
+            token: ready.token,
+            session,
+        });
+        *taken += 1;
+        order.served(next, *taken < left, now);
     }
     plan
 }
 
-fn place(
-    handler: &str,
-    candidates: &[Candidate],
-    held: &BTreeMap<SessionId, u32>,
-) -> Option<SessionId> {
-    candidates
-        .iter()
-        .filter(|c| c.handlers.iter().any(|h| h == handler))
-        .filter_map(|c| {
-            let held = *held.get(&c.session)?;
-            if held >= c.slots {
-                return None;
+/// Free slots, by what they are good for.
+struct Seats<'a> {
+    /// By session: its slots and what it holds.
+    held: BTreeMap<SessionId, (u32, u32)>,
+    /// Sessions by score. One that was given a shard under another handler stands there with its old
+    /// score until it comes up.
+    by_handler: BTreeMap<&'a str, BinaryHeap<Reverse<Score>>>,
+    free: u64,
+}
+
+impl<'a> Seats<'a> {
+    fn of(candidates: &'a [Candidate]) -> Self {
+        let mut seats = Self {
+            held: BTreeMap::new(),
+            by_handler: BTreeMap::new(),
+            free: 0,
+        };
+        for c in candidates {
+            seats.held.insert(c.session, (c.slots, c.held));
+            seats.free += u64::from(c.slots.saturating_sub(c.held));
+            for handler in &c.handlers {
+                let sessions = seats.by_handler.entry(handler).or_default();
+                if c.held < c.slots {
+                    sessions.push(Reverse(score(c.session, c.slots, c.held)));
+                }
             }
-            let load = u64::from(held) * 1000 / u64::from(c.slots.max(1));
-            let load = u32::try_from(load).unwrap_or(u32::MAX);
-            Some(Score {
-                load,
-                held,
-                session: c.session,
-            })
-        })
-        .min()
-        .map(|score| score.session)
+        }
+        seats
+    }
+
+    /// Whether any session offers the handler, free or not.
+    fn offer(&self, handler: &str) -> bool {
+        self.by_handler.contains_key(handler)
+    }
+
+    /// A slot of the session with the least load.
+    fn take(&mut self, handler: &str) -> Option<SessionId> {
+        let sessions = self.by_handler.get_mut(handler)?;
+        while let Some(Reverse(found)) = sessions.pop() {
+            let Some((slots, held)) = self.held.get_mut(&found.session) else {
+                continue;
+            };
+            if *held >= *slots {
+                continue;
+            }
+            if *held == found.held {
+                *held += 1;
+                self.free = self.free.saturating_sub(1);
+                if *held < *slots {
+                    sessions.push(Reverse(score(found.session, *slots, *held)));
+                }
+                return Some(found.session);
+            }
+            sessions.push(Reverse(score(found.session, *slots, *held)));
+        }
+        None
+    }
+}
+
+fn score(session: SessionId, slots: u32, held: u32) -> Score {
+    let load = u64::from(held) * 1000 / u64::from(slots.max(1));
+    Score {
+        load: u32::try_from(load).unwrap_or(u32::MAX),
+        held,
+        session,
+    }
 }
 
 #[cfg(test)]

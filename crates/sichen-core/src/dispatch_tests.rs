@@ -2,8 +2,24 @@
 
 use proptest::prelude::*;
 
+use super::queue::Lane;
 use super::*;
-use crate::ids::RunId;
+use crate::ids::{JobUid, RunId};
+use crate::name::Name;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn flow(namespace: &str, lane: Lane, job: u64) -> Flow {
+    Flow {
+        namespace: Name::new(namespace).unwrap(),
+        lane,
+        job: JobUid(uuid::Uuid::from_u128(u128::from(job))),
+    }
+}
+
+fn plan(runs: &[ReadyRun], candidates: &[Candidate], limit: usize) -> Vec<Placement> {
+    super::plan(runs, candidates, limit, &mut Shares::default(), NOW)
+}
 
 fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
     let head = (0..shards)
@@ -14,7 +30,9 @@ fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
         .collect();
     ReadyRun {
         run: RunId(id),
+        flow: flow("n", Lane::Live, id),
         priority,
+        since: NOW,
         handler: "h".into(),
         room,
         head,

@@ -332,6 +332,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Since when its first shards could have been granted.
+    #[must_use]
+    pub fn ready_since(&self) -> Timestamp {
+        self.ready_at.unwrap_or(self.created_at)
+    }
+
     /// Whether the run's parallelism is less than all of it.
     #[must_use]
     pub fn limits_parallelism(&self) -> bool {

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun, plan};
+use sichen_core::dispatch::fair::Flow;
+use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -31,6 +32,7 @@ use crate::courier::{Courier, ToWorker};
 use crate::documents::Documents;
 use crate::driver::Wake;
 use crate::room::{Room, Waiting};
+use crate::shares::Fair;
 use crate::work::Work;
 
 /// The longest time between two looks at the tables.
@@ -55,6 +57,7 @@ pub struct Dispatcher {
     courier: Arc<dyn Courier>,
     /// Room as far as the last pass knows, for runs that are written now.
     room: Room,
+    fair: Fair,
     wake: Arc<Wake>,
     /// When the tables are to be read next.
     next_look: Mutex<Option<Timestamp>>,
@@ -108,6 +111,7 @@ impl Dispatcher {
             documents,
             courier,
             room: Room::default(),
+            fair: Fair::default(),
             wake,
             next_look: Mutex::default(),
             unable: Mutex::default(),
@@ -126,9 +130,15 @@ impl Dispatcher {
         }
     }
 
-    /// `n` attempts of `session` have ended.
-    pub fn freed(&self, session: SessionId, n: usize) {
-        self.room.freed(session, n);
+    /// The attempts of these shards, which `session` held, have ended.
+    pub fn freed(&self, session: SessionId, shards: &[ShardKey]) {
+        self.room.freed(session, shards.len());
+        self.fair.ended(shards);
+    }
+
+    fn forget(&self, pool: &Name) {
+        self.room.forget(pool);
+        self.fair.forget(pool);
     }
 
     /// Whether the last look and what was granted since say that `session` holds nothing.
@@ -166,7 +176,7 @@ impl Dispatcher {
         let mut pass = Pass::default();
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
-                self.room.forget(&pool);
+                self.forget(&pool);
                 continue;
             };
             let next = match self.dispatch_pool(&pool, fence, now, &mut pass).await? {
@@ -208,12 +218,12 @@ impl Dispatcher {
         let mut pass = Pass::default();
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
-                self.room.forget(&pool);
+                self.forget(&pool);
                 continue;
             };
             loop {
                 let (candidates, ready) = self.room.snapshot(&pool, MAX_BATCH);
-                let placements = plan(&ready, &candidates, MAX_BATCH);
+                let placements = self.fair.plan(&pool, &ready, &candidates, now);
                 if placements.is_empty() {
                     break;
                 }
@@ -294,6 +304,8 @@ impl Dispatcher {
             };
             granted += 1;
             self.room.given(pool, grant.session);
+            self.fair
+                .granted(pool, grant.key, grant.session, &Flow::of(&run), now);
             // A first grant may have set the run's deadline.
             pass.limits_run |= grant.timeouts.active.is_some();
             let Some(document) = documents.get(&grant.key.run) else {
@@ -352,7 +364,7 @@ impl Dispatcher {
                 known.insert(run.id, document);
             }
         }
-        let placements = plan(&runs, &candidates, MAX_BATCH);
+        let placements = self.fair.plan(pool, &runs, &candidates, now);
         let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
         let proposed = placements.len();
         self.room.sessions(pool, candidates);
@@ -397,6 +409,8 @@ impl Dispatcher {
     async fn candidates(&self, pool: &Name, now: Timestamp) -> Result<Vec<Candidate>, Error> {
         let store = &*self.context.store;
         let sessions = store.list_sessions(Some(pool.clone())).await?;
+        let held = sessions.iter().map(|(s, held)| (s.id, *held)).collect();
+        self.fair.compare(store, pool, &held, now).await?;
         let unable = self.unable().clone();
         let able = sessions
             .into_iter()
@@ -569,6 +583,8 @@ impl Dispatcher {
             };
             if let (Some(granted), Some(session)) = (granted, born) {
                 let run = Arc::new(run_row(job, &new, id, granted.shard.started_at));
+                let (pool, key) = (&new.terms.pool, granted.shard.key);
+                self.fair.granted(pool, key, session, &Flow::of(&run), now);
                 // If not, the worker's beat finds the grant.
                 if let Ok(work) = self.work(granted, run, document, None).await {
                     self.deliver(session, work);
@@ -698,7 +714,9 @@ fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
     let source = document.data_source().filter(|_| plans);
     ReadyRun {
         run: head.run.id,
+        flow: Flow::of(&head.run),
         priority: head.run.terms.priority,
+        since: head.run.ready_since(),
         // A plan step runs where its data source is.
         handler: source.map_or_else(|| head.run.terms.handler.clone(), data_source_handler),
         room: head.run.terms.parallelism.saturating_sub(head.running),

@@ -26,5 +26,6 @@ pub mod pulse;
 pub mod reap;
 pub mod room;
 pub mod sessions;
+mod shares;
 pub mod trigger;
 pub mod work;

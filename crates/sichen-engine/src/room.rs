@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sichen_core::dispatch::fair::Flow;
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -205,8 +206,10 @@ impl Room {
         let ready = pool.waiting.values().filter(offered).take(HEADS);
         let ready = ready.map(|w| ReadyRun {
             run: w.run,
+            flow: w.flow.clone(),
             priority: w.priority,
-            handler: w.handler.to_string(),
+            since: w.since,
+            handler: w.handler.clone(),
             room: u32::MAX,
             head: w
                 .shards

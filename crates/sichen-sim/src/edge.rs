@@ -278,7 +278,7 @@ async fn report(
     let (key, token) = (report.key, report.token);
     for verdict in engine.sessions.report(&stream.actor, vec![report]).await {
         if let (ReportVerdict::Accepted, Some(session)) = (&verdict, stream.session) {
-            engine.dispatcher.freed(session, 1);
+            engine.dispatcher.freed(session, &[key]);
         }
         port.send(conn, Down::FinishAck(finish_ack(key, token, verdict)));
     }

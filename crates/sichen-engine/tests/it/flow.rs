@@ -2,6 +2,7 @@
 
 use futures::executor::block_on;
 use serde_json::json;
+use sichen_core::ids::ShardKey;
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
@@ -66,10 +67,10 @@ fn what_a_look_has_read_of_large_runs_is_given_out_in_turns_without_another() {
             done.push(report(key, work.shard.token, Ending::Succeeded));
         }
         assert!(given[0].abs_diff(given[1]) <= 1, "{given:?}");
-        let freed = done.len();
+        let freed: Vec<ShardKey> = done.iter().map(|r| r.key).collect();
         let told = block_on(node.engine.sessions.report("worker w1", done));
         assert!(told.iter().all(|v| *v == ReportVerdict::Accepted));
-        node.engine.dispatcher.freed(session, freed);
+        node.engine.dispatcher.freed(session, &freed);
         let pass = block_on(node.engine.dispatcher.hand_out(cluster.now())).unwrap();
         if pass.next_ready.is_some() {
             looks += 1;

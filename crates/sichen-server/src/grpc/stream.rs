@@ -322,10 +322,11 @@ impl Stream {
         let keys: Vec<(ShardKey, Token)> = reports.iter().map(|r| (r.key, r.token)).collect();
         let plain = reports.iter().all(|r| r.ending == Ending::Succeeded);
         let verdicts = self.engine.sessions.report(&self.actor, reports).await;
-        let accepted = |v: &&ReportVerdict| **v == ReportVerdict::Accepted;
-        let freed = verdicts.iter().filter(accepted).count();
+        let told = keys.iter().zip(&verdicts);
+        let accepted = told.filter(|(_, verdict)| **verdict == ReportVerdict::Accepted);
+        let freed: Vec<ShardKey> = accepted.map(|((key, _), _)| *key).collect();
         if let Some(session) = self.session {
-            self.engine.dispatcher.freed(session, freed);
+            self.engine.dispatcher.freed(session, &freed);
         }
         // A shard that failed may wait for its next attempt: the timer must know of it. And a run that
         // ended may have let another one go.

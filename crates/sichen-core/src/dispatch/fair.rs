@@ -1,0 +1,554 @@
+//! Who goes first: shares of a pool by namespace, lane and job; priority inside; ageing.
+//!
+//! A namespace's account says how much slot time it has used, divided by its weight. A free slot goes to the
+//! namespace whose account, with one [`QUANTUM`] for each shard that it holds now, is the least: what was used
+//! makes shares right over time, what is held makes them right at once, and how long a shard takes need not be
+//! known ahead. Within a namespace the same holds between its lanes, and within a lane between the jobs of the
+//! highest priority; the runs of a job take turns.
+//!
+//! After start-time fair queueing (Goyal, Vin, Cheng, 1996), with time used in place of an estimated cost.
+//!
+//! # Invariants
+//! - Who used nothing while it had nothing to do gets no credit for that: it enters where the least of the
+//!   others is. Nobody pays for slots that no one else wanted.
+//! - A job that waits rises by one priority each [`AGE`], and falls back when it is served; so do runs
+//!   within a job.
+//! - Memory is bounded: an account is kept while something waits or runs, or it is ahead of the others; and at
+//!   most [`MAX_ACCOUNTS`] of them.
+//!
+//! # Not here
+//! Limits (the store checks them), placing (`super::plan`), which runs are looked at ([`super::queue`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::ReadyRun;
+use super::queue::Lane;
+use crate::ids::{JobUid, RunId, SessionId, ShardKey};
+use crate::model::Run;
+use crate::name::Name;
+
+/// The weight of a namespace that has none of its own.
+pub const WEIGHT: u32 = 100;
+/// The largest weight.
+pub const MAX_WEIGHT: u32 = 10_000;
+/// The weight of live runs in their namespace, and of those of its backfills.
+const LANE_WEIGHTS: (u32, u32) = (4, 1);
+/// What a shard that is held counts as, besides what it has used.
+pub const QUANTUM: SignedDuration = SignedDuration::from_secs(1);
+/// A job that is not served for so long goes before those of the next higher priority.
+pub const AGE: SignedDuration = SignedDuration::from_mins(1);
+/// Accounts and turns that are remembered of namespaces, of the jobs of a lane, and of runs.
+pub const MAX_ACCOUNTS: usize = 20_000;
+/// Parts of a microsecond of weight 1.
+const SCALE: u128 = 1 << 20;
+
+/// Under whose names a run's shards are counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// Its namespace.
+    pub namespace: Name,
+    /// Its lane.
+    pub lane: Lane,
+    /// Its job.
+    pub job: JobUid,
+}
+
+impl Flow {
+    /// Under whose names the shards of `run` are counted.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        Self {
+            namespace: run.job_name.namespace.clone(),
+            lane: Lane::of(run),
+            job: run.job,
+        }
+    }
+}
+
+/// What was used, and what is held.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// Slot time by weight, up to `at`.
+    used: u128,
+    held: u32,
+    at: Timestamp,
+    weight: u32,
+    /// Whether something of it waited at the last offer.
+    waiting: bool,
+    /// Its last grant.
+    served: Timestamp,
+}
+
+impl Account {
+    fn new(weight: u32, now: Timestamp) -> Self {
+        Self {
+            used: 0,
+            held: 0,
+            at: now,
+            weight,
+            waiting: false,
+            served: Timestamp::MIN,
+        }
+    }
+
+    fn accrue(&mut self, now: Timestamp) {
+        if now > self.at {
+            self.used += u128::from(self.held) * self.cost(now.duration_since(self.at));
+            self.at = now;
+        }
+    }
+
+    fn cost(&self, length: SignedDuration) -> u128 {
+        u128::try_from(length.as_micros()).unwrap_or(0) * SCALE / u128::from(self.weight.max(1))
+    }
+
+    fn key(&self, held: u32) -> u128 {
+        self.used + u128::from(held) * self.cost(QUANTUM)
+    }
+
+    fn is_active(&self) -> bool {
+        self.waiting || self.held > 0
+    }
+
+    fn grant(&mut self, now: Timestamp) {
+        self.accrue(now);
+        self.held += 1;
+        self.served = now;
+    }
+
+    fn end(&mut self, now: Timestamp) {
+        self.accrue(now);
+        self.held = self.held.saturating_sub(1);
+    }
+}
+
+#[derive(Debug)]
+struct Space {
+    account: Account,
+    lanes: BTreeMap<Lane, Jobs>,
+}
+
+#[derive(Debug)]
+struct Jobs {
+    account: Account,
+    jobs: BTreeMap<JobUid, Account>,
+}
+
+/// The accounts of one pool.
+#[derive(Debug, Default)]
+pub struct Shares {
+    spaces: BTreeMap<Name, Space>,
+    weights: BTreeMap<Name, u32>,
+    held: BTreeMap<ShardKey, (SessionId, Flow)>,
+    by_session: BTreeMap<SessionId, BTreeSet<ShardKey>>,
+    /// When runs had their last turn.
+    turns: BTreeMap<RunId, (u64, Timestamp)>,
+    turn: u64,
+}
+
+impl Shares {
+    /// Sets the weights of namespaces; all others have [`WEIGHT`].
+    pub fn weigh(&mut self, weights: BTreeMap<Name, u32>, now: Timestamp) {
+        self.weights = weights;
+        for (name, space) in &mut self.spaces {
+            space.account.accrue(now);
+            space.account.weight = self.weights.get(name).copied().unwrap_or(WEIGHT).max(1);
+        }
+    }
+
+    /// A shard was granted.
+    pub fn granted(&mut self, key: ShardKey, session: SessionId, flow: &Flow, now: Timestamp) {
+        // A grant that is told twice.
+        self.ended(key, now);
+        for account in self.path(flow, now) {
+            account.grant(now);
+        }
+        self.turn += 1;
+        self.turns.insert(key.run, (self.turn, now));
+        if self.turns.len() > MAX_ACCOUNTS {
+            let oldest = self.turns.iter().min_by_key(|(_, turn)| **turn);
+            let oldest = oldest.map(|(run, _)| *run);
+            oldest.and_then(|run| self.turns.remove(&run));
+        }
+        self.held.insert(key, (session, flow.clone()));
+        self.by_session.entry(session).or_default().insert(key);
+    }
+
+    /// A shard is held no longer.
+    pub fn ended(&mut self, key: ShardKey, now: Timestamp) {
+        let Some((session, flow)) = self.held.remove(&key) else {
+            return;
+        };
+        if let Some(keys) = self.by_session.get_mut(&session) {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.by_session.remove(&session);
+            }
+        }
+        for account in self.path(&flow, now) {
+            account.end(now);
+        }
+    }
+
+    /// The sessions that are left, with how many shards each holds; those of which something else is known
+    /// are to be told anew ([`Shares::holds`]).
+    pub fn sessions(&mut self, left: &BTreeMap<SessionId, u32>, now: Timestamp) -> Vec<SessionId> {
+        let known = self.by_session.keys();
+        let gone: Vec<SessionId> = known.filter(|s| !left.contains_key(s)).copied().collect();
+        for session in gone {
+            self.holds(session, Vec::new(), now);
+        }
+        let count = |s: &SessionId| self.by_session.get(s).map_or(0, BTreeSet::len);
+        let differs = |(session, held): &(&SessionId, &u32)| count(session) != **held as usize;
+        left.iter().filter(differs).map(|(s, _)| *s).collect()
+    }
+
+    /// What a session holds, as the store says.
+    pub fn holds(&mut self, session: SessionId, held: Vec<(ShardKey, Flow)>, now: Timestamp) {
+        let keys: BTreeSet<ShardKey> = held.iter().map(|(key, _)| *key).collect();
+        let known = self.by_session.get(&session).into_iter().flatten();
+        let over: Vec<ShardKey> = known.filter(|key| !keys.contains(key)).copied().collect();
+        for key in over {
+            self.ended(key, now);
+        }
+        for (key, flow) in held {
+            if !self.held.contains_key(&key) {
+                let turn = self.turns.get(&key.run).copied();
+                self.granted(key, session, &flow, now);
+                // It was its turn at another time.
+                match turn {
+                    Some(turn) => self.turns.insert(key.run, turn),
+                    None => self.turns.remove(&key.run),
+                };
+            }
+        }
+    }
+
+    /// How many shards of a namespace are held, as far as is known here.
+    #[must_use]
+    pub fn held_by(&self, namespace: &Name) -> u32 {
+        self.spaces.get(namespace).map_or(0, |s| s.account.held)
+    }
+
+    fn path(&mut self, flow: &Flow, now: Timestamp) -> [&mut Account; 3] {
+        let weight = self.weights.get(&flow.namespace).copied();
+        let space = self
+            .spaces
+            .entry(flow.namespace.clone())
+            .or_insert_with(|| Space {
+                account: Account::new(weight.unwrap_or(WEIGHT).max(1), now),
+                lanes: BTreeMap::new(),
+            });
+        let lane = space.lanes.entry(flow.lane).or_insert_with(|| Jobs {
+            account: Account::new(lane_weight(flow.lane), now),
+            jobs: BTreeMap::new(),
+        });
+        let job = lane.jobs.entry(flow.job);
+        let job = job.or_insert_with(|| Account::new(1, now));
+        [&mut space.account, &mut lane.account, job]
+    }
+
+    /// What waits now: those who come in do so where the least of the others is.
+    fn offer(&mut self, runs: &[ReadyRun], now: Timestamp) {
+        type Offered<'a> = BTreeMap<&'a Name, BTreeMap<Lane, BTreeSet<JobUid>>>;
+        let mut offered: Offered<'_> = BTreeMap::new();
+        for run in runs {
+            let lanes = offered.entry(&run.flow.namespace).or_default();
+            lanes.entry(run.flow.lane).or_default().insert(run.flow.job);
+        }
+        for (name, lanes) in &offered {
+            for (lane, jobs) in lanes {
+                for job in jobs {
+                    let (namespace, lane, job) = ((*name).clone(), *lane, *job);
+                    self.path(
+                        &Flow {
+                            namespace,
+                            lane,
+                            job,
+                        },
+                        now,
+                    );
+                }
+            }
+        }
+        let accounts = self.spaces.iter_mut().map(|(k, s)| (k, &mut s.account));
+        enter(accounts, |name| offered.contains_key(name), now);
+        for (name, space) in &mut self.spaces {
+            let lanes = offered.get(name);
+            let accounts = space.lanes.iter_mut().map(|(k, l)| (k, &mut l.account));
+            let waits = |lane: &Lane| lanes.is_some_and(|lanes| lanes.contains_key(lane));
+            enter(accounts, waits, now);
+            for (lane, state) in &mut space.lanes {
+                let jobs = lanes.and_then(|lanes| lanes.get(lane));
+                let waits = |job: &JobUid| jobs.is_some_and(|jobs| jobs.contains(job));
+                enter(state.jobs.iter_mut(), waits, now);
+                let idle = |a: &Account, least| !a.is_active() && a.used <= least;
+                let least = least(state.jobs.values());
+                let many = state.jobs.len() > MAX_ACCOUNTS;
+                state
+                    .jobs
+                    .retain(|_, a| !idle(a, least) && (!many || a.is_active()));
+            }
+        }
+        let least = least(self.spaces.values().map(|space| &space.account));
+        let many = self.spaces.len() > MAX_ACCOUNTS;
+        self.spaces.retain(|_, space| {
+            let account = &space.account;
+            account.is_active() || (account.used > least && !many)
+        });
+    }
+}
+
+fn lane_weight(lane: Lane) -> u32 {
+    match lane {
+        Lane::Live => LANE_WEIGHTS.0,
+        Lane::Backfill => LANE_WEIGHTS.1,
+    }
+}
+
+/// The least account among those that take part.
+fn least<'a>(accounts: impl Iterator<Item = &'a Account>) -> u128 {
+    let active = accounts.filter(|a| a.is_active());
+    active.map(|a| a.used).min().unwrap_or(u128::MAX)
+}
+
+fn enter<'a, K: 'a>(
+    accounts: impl Iterator<Item = (&'a K, &'a mut Account)>,
+    waits: impl Fn(&K) -> bool,
+    now: Timestamp,
+) {
+    let mut coming = Vec::new();
+    let mut base = None;
+    for (key, account) in accounts {
+        account.accrue(now);
+        if account.is_active() {
+            base = Some(base.map_or(account.used, |base: u128| base.min(account.used)));
+        }
+        let waits = waits(key);
+        if waits && !account.is_active() {
+            coming.push(account);
+        } else {
+            account.waiting = waits;
+        }
+    }
+    for account in coming {
+        account.waiting = true;
+        account.used = account.used.max(base.unwrap_or(0));
+    }
+}
+
+/// What waited for so long has risen by so much.
+fn aged(priority: i32, since: Timestamp, now: Timestamp) -> i32 {
+    let waited = now.duration_since(since).as_secs().max(0);
+    let levels = waited / AGE.as_secs();
+    priority.saturating_add(i32::try_from(levels).unwrap_or(i32::MAX))
+}
+
+/// The order in which the offered runs are served, as it changes with each grant.
+pub(super) struct Order {
+    spaces: Vec<SpaceNode>,
+    /// By account; the first is served next.
+    order: BTreeSet<(u128, usize)>,
+    turn: u64,
+}
+
+struct SpaceNode {
+    account: Account,
+    held: u32,
+    lanes: Vec<LaneNode>,
+    order: BTreeSet<(u128, usize)>,
+}
+
+struct LaneNode {
+    account: Account,
+    held: u32,
+    jobs: Vec<JobNode>,
+    order: BTreeSet<(Reverse<i32>, u128, usize)>,
+}
+
+struct JobNode {
+    account: Account,
+    held: u32,
+    /// By aged priority, then turn, then run; with the place in the plan's list and the run's own priority.
+    order: BTreeSet<(Reverse<i32>, u64, RunId, usize, i32)>,
+    /// Its aged priority when it was entered in the lane.
+    rank: i32,
+    /// Since when it waits without being served.
+    since: Timestamp,
+}
+
+impl JobNode {
+    /// Where the job stands in its lane.
+    fn rank(&self, now: Timestamp) -> i32 {
+        let first = self.order.first();
+        first.map_or(i32::MIN, |(.., priority)| aged(*priority, self.since, now))
+    }
+}
+
+/// Which run is next.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    path: [usize; 3],
+    /// Its place in the plan's list.
+    pub run: usize,
+}
+
+impl Order {
+    /// The order of `runs` at the instant `now`.
+    pub fn of(shares: &mut Shares, runs: &[ReadyRun], now: Timestamp) -> Self {
+        shares.offer(runs, now);
+        let mut grouped: BTreeMap<&Flow, Vec<usize>> = BTreeMap::new();
+        for (n, run) in runs.iter().enumerate() {
+            grouped.entry(&run.flow).or_default().push(n);
+        }
+        let mut spaces: Vec<SpaceNode> = Vec::new();
+        let mut last: Option<(&Name, Lane)> = None;
+        for (flow, places) in grouped {
+            let Some(space) = shares.spaces.get(&flow.namespace) else {
+                continue;
+            };
+            let Some(lane) = space.lanes.get(&flow.lane) else {
+                continue;
+            };
+            let Some(job) = lane.jobs.get(&flow.job) else {
+                continue;
+            };
+            if last.is_none_or(|(name, _)| *name != flow.namespace) {
+                spaces.push(SpaceNode {
+                    account: space.account,
+                    held: space.account.held,
+                    lanes: Vec::new(),
+                    order: BTreeSet::new(),
+                });
+                last = None;
+            }
+            let Some(node) = spaces.last_mut() else {
+                continue;
+            };
+            if last.is_none() || last.is_some_and(|(_, l)| l != flow.lane) {
+                node.lanes.push(LaneNode {
+                    account: lane.account,
+                    held: lane.account.held,
+                    jobs: Vec::new(),
+                    order: BTreeSet::new(),
+                });
+            }
+            last = Some((&flow.namespace, flow.lane));
+            let Some(node) = node.lanes.last_mut() else {
+                continue;
+            };
+            let runs = places.iter().map(|n| (*n, &runs[*n]));
+            node.jobs.push(job_node(shares, *job, runs, now));
+        }
+        let mut order = Self {
+            spaces,
+            order: BTreeSet::new(),
+            turn: shares.turn,
+        };
+        order.sort(now);
+        order
+    }
+
+    fn sort(&mut self, now: Timestamp) {
+        for (s, space) in self.spaces.iter_mut().enumerate() {
+            for (l, lane) in space.lanes.iter_mut().enumerate() {
+                for (j, job) in lane.jobs.iter_mut().enumerate() {
+                    job.rank = job.rank(now);
+                    let key = job.account.key(job.held);
+                    lane.order.insert((Reverse(job.rank), key, j));
+                }
+                space.order.insert((lane.account.key(lane.held), l));
+            }
+            self.order.insert((space.account.key(space.held), s));
+        }
+    }
+
+    /// Which run is next, if any is left.
+    pub fn next(&self) -> Option<Next> {
+        let (_, s) = *self.order.first()?;
+        let (_, l) = *self.spaces[s].order.first()?;
+        let (.., j) = *self.spaces[s].lanes[l].order.first()?;
+        let (_, _, _, run, _) = *self.spaces[s].lanes[l].jobs[j].order.first()?;
+        let path = [s, l, j];
+        Some(Next { path, run })
+    }
+
+    /// The run gave a shard; `more` if it has another.
+    pub fn served(&mut self, next: Next, more: bool, now: Timestamp) {
+        self.turn += 1;
+        let turn = self.turn;
+        self.change(next, now, 1, |job| {
+            job.since = now;
+            if let Some((_, _, run, n, priority)) = job.order.pop_first()
+                && more
+            {
+                let rank = Reverse(priority);
+                job.order.insert((rank, turn, run, n, priority));
+            }
+        });
+    }
+
+    /// Nothing of the run can be given away now.
+    pub fn pass_over(&mut self, next: Next, now: Timestamp) {
+        self.change(next, now, 0, |job| {
+            job.order.pop_first();
+        });
+    }
+
+    fn change(&mut self, next: Next, now: Timestamp, held: u32, f: impl FnOnce(&mut JobNode)) {
+        let [s, l, j] = next.path;
+        let space = &mut self.spaces[s];
+        let lane = &mut space.lanes[l];
+        let job = &mut lane.jobs[j];
+        self.order.remove(&(space.account.key(space.held), s));
+        space.order.remove(&(lane.account.key(lane.held), l));
+        lane.order
+            .remove(&(Reverse(job.rank), job.account.key(job.held), j));
+        f(job);
+        job.held += held;
+        lane.held += held;
+        space.held += held;
+        job.rank = job.rank(now);
+        if !job.order.is_empty() {
+            lane.order
+                .insert((Reverse(job.rank), job.account.key(job.held), j));
+        }
+        if !lane.order.is_empty() {
+            space.order.insert((lane.account.key(lane.held), l));
+        }
+        if !space.order.is_empty() {
+            self.order.insert((space.account.key(space.held), s));
+        }
+    }
+}
+
+fn job_node<'a>(
+    shares: &Shares,
+    account: Account,
+    runs: impl Iterator<Item = (usize, &'a ReadyRun)>,
+    now: Timestamp,
+) -> JobNode {
+    let mut order = BTreeSet::new();
+    let mut first = now;
+    for (n, run) in runs {
+        let turn = shares.turns.get(&run.run).copied();
+        let (turn, served) = turn.unwrap_or((0, run.since));
+        let rank = aged(run.priority, run.since.max(served), now);
+        order.insert((Reverse(rank), turn, run.run, n, run.priority));
+        first = first.min(run.since);
+    }
+    JobNode {
+        account,
+        held: account.held,
+        order,
+        rank: 0,
+        since: first.max(account.served),
+    }
+}
+
+#[cfg(test)]
+#[path = "fair_tests.rs"]
+mod tests;

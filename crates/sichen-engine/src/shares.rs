@@ -1,0 +1,143 @@
+//! What each pool's owner remembers of who has used how much of it.
+//!
+//! Memory of the owner alone: a new owner begins with what is held now, which it asks the store for. No
+//! limit depends on it.
+//!
+//! # Invariants
+//! - What is known to be held is compared with the store's count at each look, and read anew where it
+//!   differs for long.
+//!
+//! # Not here
+//! The rule ([`sichen_core::dispatch::fair`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::dispatch::fair::{Flow, Shares};
+use sichen_core::dispatch::{Candidate, Placement, ReadyRun, plan};
+use sichen_core::ids::{SessionId, ShardKey};
+use sichen_core::name::Name;
+use sichen_core::port::{Error, MAX_BATCH, Store};
+
+/// The least time between two readings of what sessions hold.
+const RESYNC: SignedDuration = SignedDuration::from_secs(5);
+/// Sessions read at once; the others at the next look.
+const SESSIONS: usize = 16;
+/// Ends that are remembered until the next plan: as many as reports between two of them.
+const MAX_ENDED: usize = 100_000;
+
+/// The accounts of the pools that this node owns.
+#[derive(Debug, Default)]
+pub(crate) struct Fair(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    pools: BTreeMap<Name, Pool>,
+    /// Shards that are held no longer, to be counted when the time is known.
+    ended: Vec<ShardKey>,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    shares: Shares,
+    read: Option<Timestamp>,
+}
+
+impl Fair {
+    /// A plan for `pool`, as [`plan`].
+    pub fn plan(
+        &self,
+        pool: &Name,
+        runs: &[ReadyRun],
+        candidates: &[Candidate],
+        now: Timestamp,
+    ) -> Vec<Placement> {
+        let mut state = self.lock();
+        state.settle(now);
+        let shares = &mut state.pools.entry(pool.clone()).or_default().shares;
+        plan(runs, candidates, MAX_BATCH, shares, now)
+    }
+
+    /// A shard was granted.
+    pub fn granted(
+        &self,
+        pool: &Name,
+        key: ShardKey,
+        session: SessionId,
+        flow: &Flow,
+        now: Timestamp,
+    ) {
+        let mut state = self.lock();
+        state.settle(now);
+        if let Some(pool) = state.pools.get_mut(pool) {
+            pool.shares.granted(key, session, flow, now);
+        }
+    }
+
+    /// Shards are held no longer.
+    pub fn ended(&self, keys: &[ShardKey]) {
+        let mut state = self.lock();
+        if !state.pools.is_empty() && state.ended.len() + keys.len() <= MAX_ENDED {
+            state.ended.extend(keys);
+        }
+    }
+
+    /// Another node owns the pool.
+    pub fn forget(&self, pool: &Name) {
+        self.lock().pools.remove(pool);
+    }
+
+    /// Compares what is known with the store's counts, and reads what differs.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn compare(
+        &self,
+        store: &dyn Store,
+        pool: &Name,
+        sessions: &BTreeMap<SessionId, u32>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let differing = {
+            let mut state = self.lock();
+            state.settle(now);
+            let pool = state.pools.entry(pool.clone()).or_default();
+            let mut differing = pool.shares.sessions(sessions, now);
+            let since = pool.read.map(|read| now.duration_since(read));
+            if differing.is_empty() || since.is_some_and(|since| since < RESYNC) {
+                return Ok(());
+            }
+            pool.read = Some(now);
+            differing.truncate(SESSIONS);
+            differing
+        };
+        for session in differing {
+            let held = store.list_leases(session).await?;
+            let mut flows = Vec::with_capacity(held.len());
+            for part in held.chunks(MAX_BATCH) {
+                let keys = part.iter().map(|shard| shard.key).collect();
+                let facts = store.get_shards(keys).await?.into_iter();
+                flows.extend(facts.map(|f| (f.shard.key, Flow::of(&f.run))));
+            }
+            if let Some(pool) = self.lock().pools.get_mut(pool) {
+                pool.shares.holds(session, flows, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn settle(&mut self, now: Timestamp) {
+        for key in std::mem::take(&mut self.ended) {
+            for pool in self.pools.values_mut() {
+                pool.shares.ended(key, now);
+            }
+        }
+    }
+}
