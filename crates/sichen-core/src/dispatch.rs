@@ -16,6 +16,7 @@ pub mod queue;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -37,13 +38,13 @@ pub struct ReadyRun {
     /// Which.
     pub run: RunId,
     /// Under whose names it is counted.
-    pub flow: Flow,
+    pub flow: Arc<Flow>,
     /// Higher goes first.
     pub priority: i32,
     /// Since when it could have been served.
     pub since: Timestamp,
     /// Handler its shards need.
-    pub handler: String,
+    pub handler: Arc<str>,
     /// How many more of its shards may run now.
     pub room: u32,
     /// Its next shards, first ready first; a bounded head.
@@ -106,6 +107,11 @@ pub fn plan(
         offered = kept.cloned().collect();
         &offered
     };
+    if runs.is_empty() || seats.free == 0 {
+        // Nothing is decided, so nobody loses a turn: a pass that knows of nothing is no sign that
+        // nothing waits.
+        return Vec::new();
+    }
     let mut order = Order::of(shares, runs, now);
     let mut taken = vec![0_usize; runs.len()];
     let mut plan = Vec::new();

@@ -30,7 +30,7 @@ fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
         .collect();
     ReadyRun {
         run: RunId(id),
-        flow: flow("n", Lane::Live, id),
+        flow: Arc::new(flow("n", Lane::Live, id)),
         priority,
         since: NOW,
         handler: "h".into(),

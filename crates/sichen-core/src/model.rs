@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::access::AccessToken;
 use crate::backfill::Backfill;
 use crate::capacity::Uses;
+use crate::dispatch::queue;
 use crate::event::Event;
 use crate::ids::{
     BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -332,6 +333,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// The queue in which its shards wait, if it is in the lane of this backfill, or of none.
+    #[must_use]
+    pub fn queue_in(&self, backfill: Option<BackfillId>) -> i64 {
+        let (namespace, lane) = (&self.job_name.namespace, queue::Lane::of(backfill));
+        queue::queue(namespace, lane, self.terms.priority)
+    }
+
     /// Since when its first shards could have been granted.
     #[must_use]
     pub fn ready_since(&self) -> Timestamp {

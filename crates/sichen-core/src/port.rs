@@ -23,6 +23,7 @@ use std::pin::Pin;
 
 use crate::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use crate::backfill::{self, Backfill, Facts, NewBackfill};
+use crate::dispatch::queue::{Place, Window};
 use crate::event::Event;
 use crate::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term,
@@ -344,13 +345,14 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>>;
 
     // -- dispatch --
-    /// For open runs of the pool that are not being stopped, by priority, then id, after `after`:
-    /// the first `per_run` ready shards. At most `runs` runs, and only those with ready shards.
+    /// For open runs of the pool that are not being stopped, in the order of their places behind
+    /// `after`, as many as `window` shows ([`crate::dispatch::queue`]): the first `per_run` ready
+    /// shards. Only those with ready shards.
     fn list_ready(
         &self,
         pool: Name,
-        after: Option<RunId>,
-        runs: u32,
+        after: Place,
+        window: Window,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>>;
     /// When the first waiting shard of the pool that is not ready at `after` becomes ready. To be asked

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::Flow;
+use sichen_core::dispatch::queue::Place;
 use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -31,23 +32,16 @@ use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
 use crate::documents::Documents;
 use crate::driver::Wake;
+use crate::heads::Looks;
 use crate::room::{Room, Waiting};
 use crate::shares::Fair;
 use crate::work::Work;
 
 /// The longest time between two looks at the tables.
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
-/// Runs looked at in one page.
-const RUNS_PER_PAGE: u32 = 200;
 /// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
 /// second for two days.
 const EVENT_PAGES: u32 = 200;
-/// Shards that are read of each of a few large runs.
-const DEEP: u32 = 5_000;
-/// How many runs are few.
-const FEW_RUNS: usize = 10;
-/// Pages in one pass; more runs than that wait for the next pass, which starts where this ended.
-const PAGES: u32 = 5;
 
 /// Dispatches the shards of every pool that this node owns.
 pub struct Dispatcher {
@@ -58,6 +52,7 @@ pub struct Dispatcher {
     /// Room as far as the last pass knows, for runs that are written now.
     room: Room,
     fair: Fair,
+    looks: Looks,
     wake: Arc<Wake>,
     /// When the tables are to be read next.
     next_look: Mutex<Option<Timestamp>>,
@@ -112,6 +107,7 @@ impl Dispatcher {
             courier,
             room: Room::default(),
             fair: Fair::default(),
+            looks: Looks::default(),
             wake,
             next_look: Mutex::default(),
             unable: Mutex::default(),
@@ -139,6 +135,7 @@ impl Dispatcher {
     fn forget(&self, pool: &Name) {
         self.room.forget(pool);
         self.fair.forget(pool);
+        self.looks.forget(pool);
     }
 
     /// Whether the last look and what was granted since say that `session` holds nothing.
@@ -305,7 +302,7 @@ impl Dispatcher {
             granted += 1;
             self.room.given(pool, grant.session);
             self.fair
-                .granted(pool, grant.key, grant.session, &Flow::of(&run), now);
+                .granted(pool, grant.key, grant.session, Flow::of(&run), now);
             // A first grant may have set the run's deadline.
             pass.limits_run |= grant.timeouts.active.is_some();
             let Some(document) = documents.get(&grant.key.run) else {
@@ -342,17 +339,19 @@ impl Dispatcher {
         if first.is_none_or(|at| at > now) {
             // Nothing is ready: an idle pool costs no more statements than this.
             self.room.sessions(pool, candidates);
-            self.room.keep(pool, Vec::new(), true, false);
+            self.room
+                .keep(pool, Vec::new(), BTreeSet::new(), true, false);
             return Ok(Next::At(first));
         }
         // What is ready is judged by the store's time. The node's may be ahead of it, and what becomes
         // ready between the two would be left to the sweep.
         let read = self.context.store.now().await?.min(now);
-        let (heads, deep, all) = self.ready_heads(pool, free).await?;
+        let store = &*self.context.store;
+        let found = self.looks.read(store, pool, free).await?;
+        let (heads, deep, all) = (found.heads, found.per_run, found.all);
         let mut runs = Vec::with_capacity(heads.len());
         let mut known = BTreeMap::new();
         for head in &heads {
-            let store = &*self.context.store;
             let run = &head.run;
             if self.blocked.is_paused(run.id, now) {
                 let next = self.blocked.next(now);
@@ -388,20 +387,20 @@ impl Dispatcher {
         let waiting = waiting.filter_map(|(head, ready)| {
             let shards = head.shards.iter().copied();
             Some(Waiting {
-                run: ready.run,
+                place: Place::of(&head.run),
+                flow: ready.flow.clone(),
                 priority: ready.priority,
+                since: ready.since,
                 document: known.get(&ready.run)?.clone(),
-                handler: ready.handler.as_str().into(),
+                handler: ready.handler.clone(),
                 more: cut(head),
                 shards: shards.filter(|(key, _)| !placed.contains(key)).collect(),
             })
         });
         let waiting = if kept { waiting.collect() } else { Vec::new() };
         let spent = heads.iter().any(|head| cut(head) && !left(&head));
-        self.room.keep(pool, waiting, complete, spent);
-        if !all {
-            self.room.more_behind(pool);
-        }
+        let behind = if kept { found.behind } else { BTreeSet::new() };
+        self.room.keep(pool, waiting, behind, complete, spent);
         Ok(Next::After(read))
     }
 
@@ -423,43 +422,6 @@ impl Dispatcher {
                 held,
             });
         Ok(able.collect())
-    }
-
-    /// Ready shards of the pool by run; how many of each run at most; and whether these are all runs.
-    async fn ready_heads(
-        &self,
-        pool: &Name,
-        free: u32,
-    ) -> Result<(Vec<ReadyHead>, u32, bool), Error> {
-        let per_run = free.min(u32::try_from(MAX_BATCH).unwrap_or(u32::MAX));
-        let (heads, all) = self.heads(pool, per_run).await?;
-        let cut = heads.iter().any(|h| h.shards.len() >= per_run as usize);
-        if all && cut && heads.len() <= FEW_RUNS {
-            // A few large runs: what is read now is not read again for each slot that comes free.
-            let (heads, all) = self.heads(pool, DEEP).await?;
-            return Ok((heads, DEEP, all));
-        }
-        Ok((heads, per_run, all))
-    }
-
-    /// The first `per_run` shards of each of the pool's runs, and whether these are all runs.
-    async fn heads(&self, pool: &Name, per_run: u32) -> Result<(Vec<ReadyHead>, bool), Error> {
-        let mut heads: Vec<ReadyHead> = Vec::new();
-        let mut after = None;
-        for _ in 0..PAGES {
-            let page = self
-                .context
-                .store
-                .list_ready(pool.clone(), after, RUNS_PER_PAGE, per_run)
-                .await?;
-            let full = page.len() == RUNS_PER_PAGE as usize;
-            after = page.last().map(|head| head.run.id);
-            heads.extend(page);
-            if !full {
-                return Ok((heads, true));
-            }
-        }
-        Ok((heads, false))
     }
 
     /// Tells workers again what they were granted, in the order of their grant numbers.
@@ -559,6 +521,7 @@ impl Dispatcher {
         let (mut waits, mut unknown) = (false, false);
         // Shared by runs one after another that need the same.
         let mut handler: Arc<str> = "".into();
+        let mut flow: Option<Arc<Flow>> = None;
         let pools: BTreeSet<Name> = runs
             .iter()
             .map(|(_, new, ..)| new.terms.pool.clone())
@@ -584,7 +547,7 @@ impl Dispatcher {
             if let (Some(granted), Some(session)) = (granted, born) {
                 let run = Arc::new(run_row(job, &new, id, granted.shard.started_at));
                 let (pool, key) = (&new.terms.pool, granted.shard.key);
-                self.fair.granted(pool, key, session, &Flow::of(&run), now);
+                self.fair.granted(pool, key, session, Flow::of(&run), now);
                 // If not, the worker's beat finds the grant.
                 if let Ok(work) = self.work(granted, run, document, None).await {
                     self.deliver(session, work);
@@ -605,9 +568,22 @@ impl Dispatcher {
             if *handler != *new.terms.handler {
                 handler = new.terms.handler.as_str().into();
             }
+            let namespace = &job.namespace;
+            let kept = flow.take().filter(|f| f.is(namespace, new.lane(), new.job));
+            let shared = kept.unwrap_or_else(|| {
+                let (namespace, lane, job) = (namespace.clone(), new.lane(), new.job);
+                Arc::new(Flow {
+                    namespace,
+                    lane,
+                    job,
+                })
+            });
+            flow = Some(shared.clone());
             let waiting = Waiting {
-                run: id,
+                place: new.place(namespace, id),
+                flow: shared,
                 priority: new.terms.priority,
+                since: new.ready_at,
                 document,
                 handler: handler.clone(),
                 more: false,
@@ -714,11 +690,13 @@ fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
     let source = document.data_source().filter(|_| plans);
     ReadyRun {
         run: head.run.id,
-        flow: Flow::of(&head.run),
+        flow: Arc::new(Flow::of(&head.run)),
         priority: head.run.terms.priority,
         since: head.run.ready_since(),
         // A plan step runs where its data source is.
-        handler: source.map_or_else(|| head.run.terms.handler.clone(), data_source_handler),
+        handler: source
+            .map_or_else(|| head.run.terms.handler.clone(), data_source_handler)
+            .into(),
         room: head.run.terms.parallelism.saturating_sub(head.running),
         head: head
             .shards

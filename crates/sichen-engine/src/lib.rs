@@ -20,6 +20,7 @@ pub mod courier;
 pub mod dispatch;
 pub mod documents;
 pub mod driver;
+mod heads;
 pub mod intake;
 pub mod janitor;
 pub mod pulse;

@@ -13,10 +13,12 @@
 //! # Not here
 //! The choice among many shards ([`sichen_core::dispatch`]), the truth (the store).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use sichen_core::dispatch::fair::Flow;
+use sichen_core::dispatch::queue::{Place, Seen, Walk, Window};
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -28,7 +30,14 @@ pub const MAX_WAITING: usize = 200_000;
 /// Runs with waiting shards that it keeps in memory.
 pub const MAX_WAITING_RUNS: usize = 20_000;
 /// Runs offered to one plan.
-const HEADS: usize = 1_000;
+const HEADS: u32 = 1_500;
+/// One plan in so many is offered others besides, in turn.
+const ROUND: u32 = 4;
+const ROUND_WINDOW: Window = Window {
+    total: 200,
+    lane: 100,
+    job: 4,
+};
 
 /// What is known of every pool.
 #[derive(Debug, Default)]
@@ -42,24 +51,32 @@ struct Pool {
     later: bool,
     /// Whether a run has more shards and none of them here any more.
     spent: bool,
-    /// Whether something did not find room here: until the next look all that is new is left to the
-    /// store, behind it.
-    full: bool,
     sessions: BTreeMap<SessionId, Candidate>,
-    /// By negated priority, then run: the order of the plan.
-    waiting: BTreeMap<(i32, RunId), Waiting>,
+    /// In the order of the windows that a plan is shown.
+    waiting: BTreeMap<Place, Waiting>,
     /// Where each of them stands there: thousands may wait, and a plan names a few.
-    ranks: BTreeMap<RunId, i32>,
+    places: BTreeMap<RunId, Place>,
     shards: usize,
+    /// Jobs, by queue and turn, that have more runs than are here, and how many of them have none left.
+    behind: BTreeSet<(i64, i64)>,
+    dry: usize,
+    /// What the last plan's window met, how many there were, and where the last round ended.
+    seen: Seen,
+    plans: u32,
+    round: Option<Place>,
 }
 
 /// A run with shards that wait and need nothing but a slot.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// The run: whoever grants its shards is told the rest of it then.
-    pub run: RunId,
+    /// Where the run waits: whoever grants its shards is told the rest of it then.
+    pub place: Place,
+    /// Under whose names it is counted.
+    pub flow: Arc<Flow>,
     /// Its priority.
     pub priority: i32,
+    /// Since when it could have been served.
+    pub since: Timestamp,
     /// Its document.
     pub document: Arc<Document>,
     /// The handler that a worker must offer.
@@ -71,26 +88,107 @@ pub struct Waiting {
     pub more: bool,
 }
 
+/// What the window that follows from `seen` shows; of a job no more than there are free slots.
+fn shown<'a>(
+    seen: Seen,
+    free: u32,
+    waiting: &'a BTreeMap<Place, Waiting>,
+    offered: &impl Fn(&Waiting) -> bool,
+) -> (Vec<&'a Waiting>, Walk) {
+    let window = seen.window(HEADS);
+    let job = window.job.min(free);
+    Walk::new(Window { job, ..window }, Place::FIRST).along(waiting, offered)
+}
+
+impl Waiting {
+    fn run(&self) -> RunId {
+        self.place.run
+    }
+
+    fn ready(&self, most: usize) -> ReadyRun {
+        let ready = |(key, token): &(ShardKey, Token)| Ready {
+            key: *key,
+            token: *token,
+        };
+        ReadyRun {
+            run: self.run(),
+            flow: self.flow.clone(),
+            priority: self.priority,
+            since: self.since,
+            handler: self.handler.clone(),
+            room: u32::MAX,
+            head: self.shards.iter().take(most).map(ready).collect(),
+        }
+    }
+}
+
 impl Pool {
     fn add(&mut self, waiting: Waiting) {
-        let rank = waiting.priority.saturating_neg();
-        self.full |= self.shards + waiting.shards.len() > MAX_WAITING
-            || self.waiting.len() >= MAX_WAITING_RUNS;
-        if self.full {
+        let place = waiting.place;
+        if self.shards + waiting.shards.len() > MAX_WAITING
+            || self.waiting.len() >= MAX_WAITING_RUNS
+        {
             self.complete = false;
-            // What goes before others is not to wait behind them.
-            let last = self.waiting.keys().next_back();
-            self.spent |= last.is_none_or(|(kept, _)| rank < *kept);
+            // What stands beside no others is not to wait behind them.
+            self.spent |= !self.stands_beside(place);
             return;
         }
         self.shards += waiting.shards.len();
-        self.ranks.insert(waiting.run, rank);
-        let kept = self.waiting.entry((rank, waiting.run));
+        self.places.insert(waiting.run(), place);
+        let kept = self.waiting.entry(place);
         kept.and_modify(|kept| {
             kept.shards.extend(&waiting.shards);
             kept.more |= waiting.more;
         })
         .or_insert(waiting);
+    }
+
+    /// Adds what was written just now: behind those of its job that only the store knows.
+    fn add_new(&mut self, waiting: Waiting) {
+        let place = waiting.place;
+        if self.behind.contains(&(place.queue, place.turn)) {
+            self.complete = false;
+        } else {
+            self.add(waiting);
+        }
+    }
+
+    /// Whether a run of the same lane and priority is here.
+    fn stands_beside(&self, place: Place) -> bool {
+        let first = Place {
+            turn: -1,
+            run: RunId(0),
+            ..place
+        };
+        let next = self.waiting.range(first..).next();
+        next.is_some_and(|(kept, _)| kept.queue == place.queue)
+    }
+
+    fn has_of_job(&self, place: Place) -> bool {
+        let first = Place {
+            run: RunId(0),
+            ..place
+        };
+        let next = self.waiting.range(first..).next();
+        next.is_some_and(|(kept, _)| (kept.queue, kept.turn) == (place.queue, place.turn))
+    }
+
+    /// What a plan for so many free slots is shown.
+    fn window(&mut self, free: u32, offered: impl Fn(&Waiting) -> bool) -> Vec<&Waiting> {
+        let (mut found, mut walked) = shown(self.seen, free, &self.waiting, &offered);
+        if self.seen.note(&walked) {
+            (found, walked) = shown(self.seen, free, &self.waiting, &offered);
+            self.seen.note(&walked);
+        }
+        self.plans = self.plans.wrapping_add(1);
+        if walked.is_cut() && self.plans.is_multiple_of(ROUND) {
+            let after = self.round.take().unwrap_or(Place::FIRST);
+            let (more, walked) = Walk::new(ROUND_WINDOW, after).along(&self.waiting, &offered);
+            self.round = walked.is_full().then_some(walked.at());
+            let known: BTreeSet<RunId> = found.iter().map(|w| w.run()).collect();
+            found.extend(more.into_iter().filter(|w| !known.contains(&w.run())));
+        }
+        found
     }
 
     fn is_idle(&self) -> bool {
@@ -104,9 +202,11 @@ impl Room {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
         pool.complete = false;
-        (pool.spent, pool.full) = (false, false);
+        pool.spent = false;
         pool.waiting.clear();
-        pool.ranks.clear();
+        pool.places.clear();
+        pool.behind.clear();
+        pool.dry = 0;
         pool.shards = 0;
     }
 
@@ -119,27 +219,34 @@ impl Room {
 
     /// What the look found and could not be given away; whether that is all that waits, and whether
     /// all that was found of a run that has more was given away.
-    pub fn keep(&self, pool: &Name, waiting: Vec<Waiting>, complete: bool, spent: bool) {
+    /// `behind`: jobs of which more waits than was found.
+    pub fn keep(
+        &self,
+        pool: &Name,
+        waiting: Vec<Waiting>,
+        behind: BTreeSet<(i64, i64)>,
+        complete: bool,
+        spent: bool,
+    ) {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
+        pool.behind = behind;
         pool.complete = complete;
         pool.spent = spent;
         for waiting in waiting {
             pool.add(waiting);
         }
-    }
-
-    /// More runs wait behind those that were kept: what is new waits behind them.
-    pub fn more_behind(&self, pool: &Name) {
-        if let Some(pool) = self.lock().get_mut(pool) {
-            pool.full = true;
-        }
+        let all_given = |(queue, turn): &&(i64, i64)| {
+            let (queue, turn, run) = (*queue, *turn, RunId(0));
+            !pool.has_of_job(Place { queue, turn, run })
+        };
+        pool.dry = pool.behind.iter().filter(all_given).count();
     }
 
     /// Shards were written in `pool` that wait.
     pub fn add(&self, pool: &Name, waiting: Waiting) {
         if let Some(pool) = self.lock().get_mut(pool) {
-            pool.add(waiting);
+            pool.add_new(waiting);
         }
     }
 
@@ -175,9 +282,11 @@ impl Room {
     #[must_use]
     pub fn must_look(&self, pool: &Name) -> bool {
         let pools = self.lock();
-        pools
-            .get(pool)
-            .is_none_or(|pool| pool.spent || (!pool.complete && pool.waiting.is_empty()))
+        pools.get(pool).is_none_or(|pool| {
+            // Each job is to keep its turn; but not each of a thousand asks for a look of its own.
+            let dry = pool.dry * 4 > pool.behind.len();
+            pool.spent || dry || (!pool.complete && pool.waiting.is_empty())
+        })
     }
 
     /// Takes a slot for one shard, if there is one and nothing waits: of the session with the
@@ -193,35 +302,29 @@ impl Room {
         Some(chosen.session)
     }
 
-    /// The sessions of `pool`, and the first of what waits in it, for a plan.
+    /// The sessions of `pool`, and the first of what waits in it by lane and job, for a plan.
     #[must_use]
     pub fn snapshot(&self, pool: &Name, per_run: usize) -> (Vec<Candidate>, Vec<ReadyRun>) {
-        let pools = self.lock();
-        let Some(pool) = pools.get(pool) else {
+        let mut pools = self.lock();
+        let Some(pool) = pools.get_mut(pool) else {
             return (Vec::new(), Vec::new());
         };
-        let offered = |w: &&Waiting| {
-            (pool.sessions.values()).any(|c| c.handlers.iter().any(|h| **h == *w.handler))
-        };
-        let ready = pool.waiting.values().filter(offered).take(HEADS);
-        let ready = ready.map(|w| ReadyRun {
-            run: w.run,
-            flow: w.flow.clone(),
-            priority: w.priority,
-            since: w.since,
-            handler: w.handler.clone(),
-            room: u32::MAX,
-            head: w
-                .shards
-                .iter()
-                .take(per_run)
-                .map(|(key, token)| Ready {
-                    key: *key,
-                    token: *token,
-                })
-                .collect(),
-        });
-        (pool.sessions.values().cloned().collect(), ready.collect())
+        let sessions: Vec<Candidate> = pool.sessions.values().cloned().collect();
+        let free: u32 = sessions
+            .iter()
+            .map(|c| c.slots.saturating_sub(c.held))
+            .sum();
+        if free == 0 {
+            return (sessions, Vec::new());
+        }
+        let handlers: BTreeSet<&str> = sessions
+            .iter()
+            .flat_map(|c| c.handlers.iter().map(String::as_str))
+            .collect();
+        let found = pool.window(free, |w| handlers.contains(&*w.handler));
+        let per_run = per_run.min(free as usize);
+        let ready = found.into_iter().map(|w| w.ready(per_run)).collect();
+        (sessions, ready)
     }
 
     /// Takes shards out of what waits, for they are about to be granted; the documents of their runs.
@@ -232,10 +335,9 @@ impl Room {
             return found;
         };
         for key in keys {
-            let Some(rank) = pool.ranks.get(&key.run) else {
+            let Some(place) = pool.places.get(&key.run).copied() else {
                 continue;
             };
-            let place = (*rank, key.run);
             let Some(waiting) = pool.waiting.get_mut(&place) else {
                 continue;
             };
@@ -248,7 +350,11 @@ impl Room {
             if waiting.shards.is_empty() {
                 pool.spent |= waiting.more;
                 pool.waiting.remove(&place);
-                pool.ranks.remove(&key.run);
+                pool.places.remove(&key.run);
+                let job = (place.queue, place.turn);
+                if pool.behind.contains(&job) && !pool.has_of_job(place) {
+                    pool.dry += 1;
+                }
             }
         }
         found

@@ -11,7 +11,7 @@
 //! The rule ([`sichen_core::dispatch::fair`]).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::{Flow, Shares};
@@ -65,13 +65,13 @@ impl Fair {
         pool: &Name,
         key: ShardKey,
         session: SessionId,
-        flow: &Flow,
+        flow: Flow,
         now: Timestamp,
     ) {
         let mut state = self.lock();
         state.settle(now);
         if let Some(pool) = state.pools.get_mut(pool) {
-            pool.shares.granted(key, session, flow, now);
+            pool.shares.granted(key, session, Arc::new(flow), now);
         }
     }
 

@@ -19,6 +19,7 @@ use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
 };
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::Event;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
@@ -219,7 +220,7 @@ impl Store for Link {
         list_running_backfills(partitions: Vec<u8>, page: Page<BackfillId>) -> Vec<Backfill>;
         list_instants(job: JobUid, instants: Vec<Timestamp>) -> Vec<Facts>;
         list_revisions(job: JobUid, page: Page<Revision>) -> Vec<(Revision, Option<Timestamp>)>;
-        list_ready(pool: Name, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead>;
+        list_ready(pool: Name, after: Place, window: Window, per_run: u32) -> Vec<ReadyHead>;
         next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
         list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
         renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;

@@ -35,6 +35,7 @@ use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
 };
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::Event;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
@@ -412,13 +413,11 @@ impl Store for MemoryStore {
     fn list_ready(
         &self,
         pool: Name,
-        after: Option<RunId>,
-        runs: u32,
+        after: Place,
+        window: Window,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>> {
-        self.read(move |s, now| {
-            leases::list_ready(s, now, &pool, after, runs as usize, per_run as usize)
-        })
+        self.read(move |s, now| leases::list_ready(s, now, &pool, after, window, per_run as usize))
     }
     fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
         self.read(move |s, _| leases::next_ready_at(s, after, &pool))

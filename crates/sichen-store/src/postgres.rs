@@ -61,6 +61,7 @@ use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
 };
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::Event;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
@@ -728,12 +729,12 @@ impl Store for PostgresStore {
     fn list_ready(
         &self,
         pool: Name,
-        after: Option<RunId>,
-        runs: u32,
+        after: Place,
+        window: Window,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>> {
         glance!(self, [pool], |read| leases::list_ready(
-            read, &pool, after, runs, per_run
+            read, &pool, after, window, per_run
         )
         .await)
     }

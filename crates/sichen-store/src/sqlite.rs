@@ -63,6 +63,7 @@ use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
 };
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::Event;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
@@ -501,11 +502,11 @@ impl Store for SqliteStore {
     fn list_ready(
         &self,
         pool: Name,
-        after: Option<RunId>,
-        runs: u32,
+        after: Place,
+        window: Window,
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>> {
-        self.read(move |r| leases::list_ready(r, &pool, after, runs, per_run))
+        self.read(move |r| leases::list_ready(r, &pool, after, window, per_run))
     }
     fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
         self.read(move |r| leases::next_ready_at(r, &pool, after))

@@ -21,6 +21,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -57,12 +58,18 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Whether these are its names.
+    #[must_use]
+    pub fn is(&self, namespace: &Name, lane: Lane, job: JobUid) -> bool {
+        (self.lane, self.job) == (lane, job) && self.namespace == *namespace
+    }
+
     /// Under whose names the shards of `run` are counted.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         Self {
             namespace: run.job_name.namespace.clone(),
-            lane: Lane::of(run),
+            lane: Lane::of(run.backfill),
             job: run.job,
         }
     }
@@ -137,16 +144,37 @@ struct Jobs {
     jobs: BTreeMap<JobUid, Account>,
 }
 
+/// When runs had their last turn, of those that had one lately.
+#[derive(Debug, Default)]
+struct Turns {
+    of: BTreeMap<RunId, (u64, Timestamp)>,
+    order: BTreeMap<u64, RunId>,
+    last: u64,
+}
+
+impl Turns {
+    fn take(&mut self, run: RunId, now: Timestamp) {
+        self.last += 1;
+        if let Some((before, _)) = self.of.insert(run, (self.last, now)) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.last, run);
+        if self.of.len() > MAX_ACCOUNTS
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.of.remove(&oldest);
+        }
+    }
+}
+
 /// The accounts of one pool.
 #[derive(Debug, Default)]
 pub struct Shares {
     spaces: BTreeMap<Name, Space>,
     weights: BTreeMap<Name, u32>,
-    held: BTreeMap<ShardKey, (SessionId, Flow)>,
+    held: BTreeMap<ShardKey, (SessionId, Arc<Flow>)>,
     by_session: BTreeMap<SessionId, BTreeSet<ShardKey>>,
-    /// When runs had their last turn.
-    turns: BTreeMap<RunId, (u64, Timestamp)>,
-    turn: u64,
+    turns: Turns,
 }
 
 impl Shares {
@@ -160,20 +188,14 @@ impl Shares {
     }
 
     /// A shard was granted.
-    pub fn granted(&mut self, key: ShardKey, session: SessionId, flow: &Flow, now: Timestamp) {
+    pub fn granted(&mut self, key: ShardKey, session: SessionId, flow: Arc<Flow>, now: Timestamp) {
         // A grant that is told twice.
         self.ended(key, now);
-        for account in self.path(flow, now) {
+        for account in self.path(&flow, now) {
             account.grant(now);
         }
-        self.turn += 1;
-        self.turns.insert(key.run, (self.turn, now));
-        if self.turns.len() > MAX_ACCOUNTS {
-            let oldest = self.turns.iter().min_by_key(|(_, turn)| **turn);
-            let oldest = oldest.map(|(run, _)| *run);
-            oldest.and_then(|run| self.turns.remove(&run));
-        }
-        self.held.insert(key, (session, flow.clone()));
+        self.turns.take(key.run, now);
+        self.held.insert(key, (session, flow));
         self.by_session.entry(session).or_default().insert(key);
     }
 
@@ -216,13 +238,7 @@ impl Shares {
         }
         for (key, flow) in held {
             if !self.held.contains_key(&key) {
-                let turn = self.turns.get(&key.run).copied();
-                self.granted(key, session, &flow, now);
-                // It was its turn at another time.
-                match turn {
-                    Some(turn) => self.turns.insert(key.run, turn),
-                    None => self.turns.remove(&key.run),
-                };
+                self.granted(key, session, Arc::new(flow), now);
             }
         }
     }
@@ -234,14 +250,16 @@ impl Shares {
     }
 
     fn path(&mut self, flow: &Flow, now: Timestamp) -> [&mut Account; 3] {
-        let weight = self.weights.get(&flow.namespace).copied();
-        let space = self
-            .spaces
-            .entry(flow.namespace.clone())
-            .or_insert_with(|| Space {
+        if !self.spaces.contains_key(&flow.namespace) {
+            let weight = self.weights.get(&flow.namespace).copied();
+            let space = Space {
                 account: Account::new(weight.unwrap_or(WEIGHT).max(1), now),
                 lanes: BTreeMap::new(),
-            });
+            };
+            self.spaces.insert(flow.namespace.clone(), space);
+        }
+        let space = self.spaces.get_mut(&flow.namespace);
+        let space = space.expect("it was put there if it was missing");
         let lane = space.lanes.entry(flow.lane).or_insert_with(|| Jobs {
             account: Account::new(lane_weight(flow.lane), now),
             jobs: BTreeMap::new(),
@@ -446,7 +464,7 @@ impl Order {
         let mut order = Self {
             spaces,
             order: BTreeSet::new(),
-            turn: shares.turn,
+            turn: shares.turns.last,
         };
         order.sort(now);
         order
@@ -534,7 +552,7 @@ fn job_node<'a>(
     let mut order = BTreeSet::new();
     let mut first = now;
     for (n, run) in runs {
-        let turn = shares.turns.get(&run.run).copied();
+        let turn = shares.turns.of.get(&run.run).copied();
         let (turn, served) = turn.unwrap_or((0, run.since));
         let rank = aged(run.priority, run.since.max(served), now);
         order.insert((Reverse(rank), turn, run.run, n, run.priority));

@@ -1,6 +1,7 @@
 //! Claims about who goes first, mostly as a simulation of one pool in virtual time.
 
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -116,17 +117,17 @@ impl Pool {
         let ready: Vec<ReadyRun> = waiting
             .map(|n| {
                 let load = &self.loads[n];
-                let next = (self.given[n]..load.shards).take(free);
+                let next = (self.given[n]..load.shards).take(free.min(20));
                 let ready = |no: usize| Ready {
                     key: ShardKey::new(RunId(n as u64), i32::try_from(no).unwrap()),
                     token: Token(0),
                 };
                 ReadyRun {
                     run: RunId(n as u64),
-                    flow: load.flow.clone(),
+                    flow: Arc::new(load.flow.clone()),
                     priority: load.priority,
                     since: at(load.since),
-                    handler: "h".to_owned(),
+                    handler: "h".into(),
                     room: u32::MAX,
                     head: next.map(ready).collect(),
                 }
@@ -145,7 +146,7 @@ impl Pool {
             let length = self.loads[n].lengths[self.given[n] % self.loads[n].lengths.len()];
             self.given[n] += 1;
             self.started[n].push(self.now);
-            let (key, flow) = (placement.key, &self.loads[n].flow);
+            let (key, flow) = (placement.key, Arc::new(self.loads[n].flow.clone()));
             self.shares.granted(key, session, flow, now);
             let end = self.now + length;
             self.ends.push(std::cmp::Reverse((end, key, n)));
@@ -316,17 +317,17 @@ fn accounts_of_those_who_left_are_forgotten() {
     for n in 0..3_000_u64 {
         let run = ReadyRun {
             run: RunId(n),
-            flow: flow(usize::try_from(n).unwrap(), Lane::Live, n),
+            flow: Arc::new(flow(usize::try_from(n).unwrap(), Lane::Live, n)),
             priority: 0,
             since: START,
-            handler: "h".to_owned(),
+            handler: "h".into(),
             room: 1,
             head: Vec::new(),
         };
         let now = at(n * 10);
         drop(Order::of(&mut shares, std::slice::from_ref(&run), now));
         let key = ShardKey::new(run.run, 0);
-        shares.granted(key, SessionId(1), &run.flow, now);
+        shares.granted(key, SessionId(1), run.flow.clone(), now);
         shares.ended(key, at(n * 10 + 5));
     }
     assert!(shares.spaces.len() < 10, "{}", shares.spaces.len());
@@ -338,8 +339,9 @@ fn what_a_session_holds_is_what_the_store_says() {
     let mut shares = Shares::default();
     let (one, two) = (SessionId(1), SessionId(2));
     let key = |run| ShardKey::new(RunId(run), 0);
-    shares.granted(key(1), one, &flow(1, Lane::Live, 1), START);
-    shares.granted(key(2), two, &flow(2, Lane::Live, 2), START);
+    let held = |namespace| Arc::new(flow(namespace, Lane::Live, 1));
+    shares.granted(key(1), one, held(1), START);
+    shares.granted(key(2), two, held(2), START);
     let left = BTreeMap::from([(one, 2)]);
     assert_eq!(shares.sessions(&left, START), [one]);
     assert_eq!(shares.held_by(&name(2)), 0, "its session is gone");

@@ -16,7 +16,7 @@
 
 use std::ops::Bound;
 
-use crate::ids::{JobUid, RunId};
+use crate::ids::{BackfillId, JobUid, RunId};
 use crate::model::Run;
 use crate::name::Name;
 
@@ -30,10 +30,10 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// The lane of a run.
+    /// The lane of a run of this backfill, or of none.
     #[must_use]
-    pub fn of(run: &Run) -> Self {
-        match run.backfill {
+    pub fn of(backfill: Option<BackfillId>) -> Self {
+        match backfill {
             None => Lane::Live,
             Some(_) => Lane::Backfill,
         }
@@ -77,9 +77,8 @@ impl Place {
     /// The place of `run`.
     #[must_use]
     pub fn of(run: &Run) -> Self {
-        let (lane, priority) = (Lane::of(run), run.terms.priority);
         Self {
-            queue: queue(&run.job_name.namespace, lane, priority),
+            queue: run.queue_in(run.backfill),
             turn: turn(run.job),
             run: run.id,
         }
@@ -160,6 +159,42 @@ impl Window {
             lane: (total / lanes.max(1)).max(2),
             job: (total / jobs.max(1)).max(1),
         }
+    }
+}
+
+/// How many lanes and jobs were met last; the next window follows from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    lanes: u32,
+    jobs: u32,
+}
+
+impl Seen {
+    /// A window for at most `total` runs. A quarter is spare, so that one more lane is seen too.
+    #[must_use]
+    pub fn window(&self, total: u32) -> Window {
+        Window {
+            total,
+            ..Window::over(total - total / 4, self.lanes, self.jobs)
+        }
+    }
+
+    /// Lanes met.
+    #[must_use]
+    pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// Notes what a walk has met. Whether it ended before it had seen all lanes and the window, which is now
+    /// as narrow as can be, would show more.
+    pub fn note(&mut self, walk: &Walk) -> bool {
+        let again = walk.is_full() && (walk.window.lane > 2 || walk.window.job > 1);
+        (self.lanes, self.jobs) = if again {
+            (u32::MAX, u32::MAX)
+        } else {
+            walk.met()
+        };
+        again
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::capacity::{Limits, Uses};
+use crate::dispatch::queue::{self, Lane, Place};
 use crate::ids::{BackfillId, JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
@@ -57,6 +58,22 @@ pub struct NewRun {
 }
 
 impl NewRun {
+    /// In whose lane it is.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        Lane::of(self.backfill)
+    }
+
+    /// Where it will wait, as run `id` of a job of `namespace`.
+    #[must_use]
+    pub fn place(&self, namespace: &Name, id: RunId) -> Place {
+        Place {
+            queue: queue::queue(namespace, self.lane(), self.terms.priority),
+            turn: queue::turn(self.job),
+            run: id,
+        }
+    }
+
     /// The deadline that it is written with at `now`; `granted`: together with its first grant.
     #[must_use]
     pub fn deadline(&self, granted: bool, now: Timestamp) -> Option<Timestamp> {

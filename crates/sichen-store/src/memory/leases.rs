@@ -1,9 +1,11 @@
 //! Leases on shards: granted, found overdue, taken back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
+use sichen_core::dispatch::queue::{Place, Walk, Window};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::run::late;
@@ -31,34 +33,27 @@ pub(super) fn list_ready(
     state: &State,
     now: Timestamp,
     pool: &Name,
-    after: Option<RunId>,
-    runs: usize,
+    after: Place,
+    window: Window,
     per_run: usize,
 ) -> Vec<ReadyHead> {
-    let place = |run: &Run| (std::cmp::Reverse(run.terms.priority), run.id);
-    let after = after.and_then(|id| state.runs.get(&id)).map(place);
-    let mut open: Vec<&Run> = grantable_runs(state, pool).collect();
-    open.sort_by_key(|run| place(run));
+    let waiting = |s: &sichen_core::model::Shard| s.state.is_grantable() && s.ready_at <= now;
+    let ready = |run: &Run| state.shards_of(run.id).any(|row| waiting(&row.shard));
+    let open: BTreeMap<Place, &Run> = grantable_runs(state, pool)
+        .filter(|run| ready(run))
+        .map(|run| (Place::of(run), run))
+        .collect();
+    let (open, _) = Walk::new(window, after).along(&open, |_| true);
     let mut heads = Vec::new();
     for run in open {
-        if after.is_some_and(|after| place(run) <= after) {
-            continue;
-        }
-        if heads.len() >= runs {
-            break;
-        }
-        let waiting = |s: &sichen_core::model::Shard| s.state.is_grantable() && s.ready_at <= now;
         let mut ready: Vec<_> = state
             .shards_of(run.id)
             .map(|row| &row.shard)
             .filter(|s| waiting(s))
             .collect();
-        if ready.is_empty() {
-            continue;
-        }
         ready.sort_by_key(|s| (s.ready_at, s.key));
         heads.push(ReadyHead {
-            run: Arc::new(run.clone()),
+            run: Arc::new((*run).clone()),
             running: running(state, run.id),
             shards: ready
                 .into_iter()

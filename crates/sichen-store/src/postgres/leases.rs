@@ -6,12 +6,13 @@ use std::sync::Arc;
 use futures_util::future::try_join;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
-use sichen_core::model::{DutyKey, Run, RunTerms, Session};
+use sichen_core::model::{DutyKey, Run, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
@@ -30,32 +31,35 @@ use super::tx::{Happened, Read, Result, Tx};
 pub(super) async fn list_ready(
     read: &Read,
     pool: &Name,
-    after: Option<RunId>,
-    runs: u32,
+    after: Place,
+    window: Window,
     per_run: u32,
 ) -> Result<Vec<ReadyHead>> {
     let now = read.clock();
-    let after = match after {
-        Some(id) => read.run_row(id).await?,
-        None => None,
-    };
-    // Ranks are negated priorities: smaller than any comes first.
-    let place = after.map_or((i32::MIN, 0), |run| (run.terms.rank(), int(run.id.0)));
-    let params = (pool.as_str(), place.0, place.1, now.clone(), runs);
+    let params = params![
+        pool.as_str(),
+        after.queue,
+        after.turn,
+        int(after.run.0),
+        now.clone(),
+        window.total,
+        window.lane,
+        window.job,
+    ];
     let open: Vec<Run> = read
         .all(sql::LIST_READY_RUNS, params, |row| row.run())
         .await?;
     if open.is_empty() {
         return Ok(Vec::new());
     }
-    let (ids, ranks): (Vec<i64>, Vec<i64>) = open
-        .iter()
-        .map(|run| (int(run.id.0), i64::from(run.terms.rank())))
-        .unzip();
+    let places: Vec<Place> = open.iter().map(Place::of).collect();
+    let ids: Vec<i64> = places.iter().map(|place| int(place.run.0)).collect();
+    let queues: Vec<i64> = places.iter().map(|place| place.queue).collect();
+    let turns: Vec<i64> = places.iter().map(|place| place.turn).collect();
     // Of a run that has not started nothing can be running.
     let started = open.iter().filter(|run| run.state != RunState::Scheduled);
     let started: Vec<i64> = started.map(|run| int(run.id.0)).collect();
-    let params = (ids, now, per_run, pool.as_str(), ranks);
+    let params = (ids, now, per_run, pool.as_str(), queues, turns);
     let shards = read.all(sql::LIST_READY_SHARDS, params, |row| {
         let key = ShardKey::new(RunId(row.u64(0)?), row.i32(1)?);
         Ok((key, Token(row.u64(2)?)))
@@ -205,14 +209,14 @@ async fn check(
     })
 }
 
-/// Gives a waiting shard to a session, or a new one of a run with the terms `born`, which is written here.
+/// Gives a waiting shard to a session, or a new one, which is written here: `born` says where it would wait.
 pub(super) async fn hand_over(
     tx: &mut Tx,
     row: ShardRow,
     session: SessionId,
     limits: Timeouts,
     uses: &Uses,
-    born: Option<&RunTerms>,
+    born: Option<(Place, &Name)>,
 ) -> Result<Granted> {
     let ShardRow {
         mut shard,
@@ -256,7 +260,7 @@ pub(super) async fn hand_over(
         opt_micros(shard.stall),
     ];
     match born {
-        Some(terms) => runs::insert_leased(tx, &shard, terms)?,
+        Some((place, pool)) => runs::insert_leased(tx, &shard, place, pool)?,
         None => tx.gathered(|gathered| gathered.add(Batched::LeaseShard, params)),
     }
     tx.shard_given(shard.key, session);

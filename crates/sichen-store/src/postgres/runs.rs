@@ -1,6 +1,7 @@
 //! Runs: written, stopped, settled, reopened.
 
 use jiff::Timestamp;
+use sichen_core::dispatch::queue::Place;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -8,7 +9,8 @@ use sichen_core::lifecycle::run::{
     STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
-use sichen_core::model::{DutyKey, Run, RunTerms, Shard, partition_of};
+use sichen_core::model::{DutyKey, Run, Shard, partition_of};
+use sichen_core::name::Name;
 use sichen_core::port::{
     CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
     RunFilter,
@@ -68,6 +70,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id().await?);
     let terms = &new.terms;
+    let place = new.place(&job.name.namespace, id);
     let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
     let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
     tx.gathered(|gathered| {
@@ -122,7 +125,8 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         None => tx.count_active(new.job, 1, i32::from(waits.is_some())),
     }
     if holder.is_none() {
-        insert_shards(tx, id, terms, birth.first, &new.shards, birth.ready_at).await?;
+        let (first, pool) = (birth.first, &terms.pool);
+        insert_shards(tx, place, pool, first, &new.shards, birth.ready_at).await?;
     }
     let detail = format!("replaced by {occasion}");
     for old in replaced {
@@ -138,7 +142,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let Some(descriptor) = new.shards.into_iter().next() else {
         return Ok(CreateVerdict::Created(id, None));
     };
-    let born = Some(&new.terms);
+    let born = Some((place, &new.terms.pool));
     let row = waiting(ShardKey::new(id, birth.first), descriptor, new.ready_at);
     let granted: Granted =
         leases::hand_over(tx, row, session, new.timeouts, &new.terms.uses, born).await?;
@@ -202,11 +206,13 @@ async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Close
     let id = int(run.id.0);
     tx.must(sql::RELEASE_RUN, (id, not_before(ready_at)))
         .await?;
+    let place = Place::of(run);
     let shards = (
         id,
         not_before(ready_at),
         run.terms.pool.as_str(),
-        run.terms.rank(),
+        place.queue,
+        place.turn,
     );
     tx.must(sql::RELEASE_SHARDS, shards).await?;
     tx.run_changed(run.id);
@@ -233,13 +239,13 @@ fn waiting(key: ShardKey, descriptor: Descriptor, ready_at: Timestamp) -> ShardR
 /// Writes shards numbered from `first`, waiting.
 pub(super) async fn insert_shards(
     tx: &Tx,
-    run: RunId,
-    terms: &RunTerms,
+    place: Place,
+    pool: &Name,
     first: i32,
     descriptors: &[Descriptor],
     ready_at: Timestamp,
 ) -> Result<()> {
-    let (ready_at, rank) = (not_before(ready_at), terms.rank());
+    let (ready_at, run) = (not_before(ready_at), place.run);
     for (n, (no, descriptor)) in (first..).zip(descriptors).enumerate() {
         if n > 0 && n % ROWS == 0 {
             // A large run is not held in memory as a whole.
@@ -249,11 +255,12 @@ pub(super) async fn insert_shards(
             .map_err(|e| Error::Corrupt(format!("descriptors of run {run}: {e}")))?;
         let row = params![
             int(run.0),
-            terms.pool.as_str(),
+            pool.as_str(),
             no,
             text,
             ready_at,
-            rank,
+            place.queue,
+            place.turn,
             ShardState::Scheduled.word(),
             0,
             0,
@@ -270,16 +277,17 @@ pub(super) async fn insert_shards(
 }
 
 /// Writes a shard that is given away at once.
-pub(super) fn insert_leased(tx: &Tx, shard: &Shard, terms: &RunTerms) -> Result<()> {
+pub(super) fn insert_leased(tx: &Tx, shard: &Shard, place: Place, pool: &Name) -> Result<()> {
     let text = serde_json::to_string(&shard.descriptor)
         .map_err(|e| Error::Corrupt(format!("descriptor of shard {}: {e}", shard.key)))?;
     let row = params![
         int(shard.key.run.0),
-        terms.pool.as_str(),
+        pool.as_str(),
         shard.key.no.0,
         text,
         not_before(shard.ready_at),
-        terms.rank(),
+        place.queue,
+        place.turn,
         shard.state.word(),
         int(shard.token.0),
         shard.attempt,
@@ -471,15 +479,16 @@ impl Head {
 
 /// Cancels the shards of a run that wait for a grant.
 pub(super) async fn stop_waiting(tx: &mut Tx, run: &Run, cause: StopCause) -> Result<()> {
-    let (id, pool, rank) = (run.id, run.terms.pool.as_str(), run.terms.rank());
-    let waiting = heads(tx, sql::LIST_WAITING_SHARDS, id, (int(id.0), pool, rank)).await?;
+    let (id, pool, place) = (run.id, run.terms.pool.as_str(), Place::of(run));
+    let params = (int(id.0), pool, place.queue, place.turn);
+    let waiting = heads(tx, sql::LIST_WAITING_SHARDS, id, params).await?;
     if waiting.is_empty() {
         return Ok(());
     }
     let stopped = tx
         .run(
             sql::STOP_WAITING_SHARDS,
-            (int(id.0), at(tx.now), pool, rank),
+            (int(id.0), at(tx.now), pool, place.queue, place.turn),
         )
         .await?;
     if stopped != waiting.len() {
@@ -555,11 +564,11 @@ pub(super) async fn reopen(
         ..Happened::new(Kind::RunReopened, from.word(), to)
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
-    let ready_at = not_before(ready_at);
+    let (ready_at, queue) = (not_before(ready_at), run.queue_in(lane));
     for head in &closed {
         tx.must(
             sql::REOPEN_SHARD,
-            (int(id.0), head.key.no.0, head.ver, ready_at),
+            (int(id.0), head.key.no.0, head.ver, ready_at, queue),
         )
         .await?;
         shard_event(tx, head, Kind::ShardReopened, ShardState::Scheduled, "")?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use sichen_core::capacity::held_until;
+use sichen_core::dispatch::queue::Place;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -236,7 +237,8 @@ async fn expand(tx: &mut Tx, run: &Run, descriptors: &[Descriptor]) -> Result<()
         ..Happened::new(Kind::RunExpanded, state, state)
     };
     tx.event(&Entity::Run(run.id), run.ver + 1, &happened)?;
-    runs::insert_shards(tx, run.id, &run.terms, 0, descriptors, tx.now).await?;
+    let place = Place::of(run);
+    runs::insert_shards(tx, place, &run.terms.pool, 0, descriptors, tx.now).await?;
     if let Some((cause, _)) = run.stop {
         runs::stop_waiting(tx, run, cause).await?;
     }

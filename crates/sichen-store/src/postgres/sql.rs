@@ -291,4 +291,9 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         "capacities",
         include_str!("../../sql/postgres/migrations/0016_capacities.sql"),
     ),
+    (
+        17,
+        "lanes",
+        include_str!("../../sql/postgres/migrations/0017_lanes.sql"),
+    ),
 ];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
+use sichen_core::dispatch::queue::{Place, Walk, Window};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
@@ -26,23 +27,20 @@ use super::tx::{Happened, Read, Result, Tx};
 pub(super) fn list_ready(
     read: &Read<'_>,
     pool: &Name,
-    after: Option<RunId>,
-    runs: u32,
+    after: Place,
+    window: Window,
     per_run: u32,
 ) -> Result<Vec<ReadyHead>> {
     let now = at(read.now);
-    let after = match after {
-        Some(id) => read.run_row(id)?,
-        None => None,
-    };
-    // Ranks are negated priorities: smaller than any comes first.
-    let place = after.map_or((i64::MIN, 0), |run| {
-        (-i64::from(run.terms.priority), int(run.id.0))
-    });
-    let params = (pool.as_str(), place.0, place.1, now, runs);
-    let open: Vec<Run> = read.all(sql::LIST_READY_RUNS, params, |row| row.run())?;
-    let mut heads = Vec::with_capacity(open.len());
-    for run in open {
+    let mut walk = Walk::new(window, after);
+    let mut heads = Vec::new();
+    while let Some(b) = walk.bound() {
+        let params = (pool.as_str(), b.queue, b.turn, int(b.run.0), now);
+        let next = read.one(sql::LIST_READY_RUNS, params, |row| row.run())?;
+        let Some(run) = next else {
+            break;
+        };
+        walk.took(Place::of(&run));
         let id = run.id;
         let shards = read.all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
             Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))

@@ -54,6 +54,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id());
     let terms = &new.terms;
+    let place = new.place(&job.name.namespace, id);
     let nominal = new.nominal.as_ref().map(serde_json::to_string).transpose();
     let nominal = nominal.map_err(|e| Error::Corrupt(format!("nominal time of run {id}: {e}")))?;
     tx.must(
@@ -91,6 +92,8 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
             rerun_of.map(at),
             rerun,
             terms.uses.text(),
+            place.queue,
+            place.turn,
         ],
     )?;
     let data = told::created(&new, &birth);
@@ -450,6 +453,7 @@ pub(super) fn reopen(
         failed,
         cancelled,
         lane.map(|id| int(id.0)),
+        run.queue_in(lane),
     );
     tx.must(sql::REOPEN_RUN, params)?;
     match lane {

@@ -264,4 +264,9 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         "capacities",
         include_str!("../../sql/sqlite/migrations/0016_capacities.sql"),
     ),
+    (
+        17,
+        "lanes",
+        include_str!("../../sql/sqlite/migrations/0017_lanes.sql"),
+    ),
 ];

@@ -183,6 +183,15 @@ impl Bench {
         }
     }
 
+    pub fn job_in(&self, namespace: &str, text: &str) -> JobUid {
+        let mut new = self.new_job(text);
+        new.name.namespace = name(namespace);
+        match wait(self.store.apply_job(self.op(), new)) {
+            ApplyVerdict::Created(uid) => uid,
+            other => panic!("job {text}: {other:?}"),
+        }
+    }
+
     pub fn get_job(&self, uid: JobUid) -> Job {
         wait(self.store.get_job_by_uid(uid)).expect("the job exists")
     }

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{Bounds, Grants, NewAccessToken, Purpose, Role};
 use sichen_core::backfill::{self, Backfill, Mode, NewBackfill, Order, Start, Turn, Wanted};
 use sichen_core::capacity::{Limits, Rate, Uses};
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::ids::{
     JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
@@ -244,6 +245,15 @@ impl Pair {
                 key: key.clone(),
                 term: Term(1),
             }),
+        }
+    }
+
+    fn window(&mut self) -> Window {
+        let mut some = || u32::try_from(self.dice.roll(5)).unwrap() + 1;
+        Window {
+            total: some() * 2,
+            lane: some(),
+            job: some(),
         }
     }
 
@@ -958,7 +968,8 @@ impl Pair {
             return;
         };
         let fence = self.fence(&DutyKey::Pool(pool.clone()));
-        let ready = both!(self, list_ready(pool, None::<RunId>, 5, 3)).expect("listed");
+        let window = self.window();
+        let ready = both!(self, list_ready(pool, Place::FIRST, window, 3)).expect("listed");
         let mut keys: Vec<(ShardKey, Token)> = ready.into_iter().flat_map(|h| h.shards).collect();
         if let Some(shard) = self.dice.pick(&dump.shards) {
             keys.push((shard.key, shard.token));
@@ -1203,7 +1214,10 @@ impl Pair {
                 let DutyKey::Pool(pool) = self.pool() else {
                     return;
                 };
-                drop(both!(self, list_ready(pool, Some(run), page.limit, 2)));
+                let after = dump.runs.iter().find(|r| r.id == run);
+                let after = after.map_or(Place::FIRST, Place::of);
+                let window = self.window();
+                drop(both!(self, list_ready(pool, after, window, 2)));
                 let after = at(self.dice.roll(100) as i64);
                 drop(both!(self, next_ready_at(pool, after)));
             }

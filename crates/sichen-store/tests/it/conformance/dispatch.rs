@@ -1,6 +1,7 @@
 //! What may be granted now, and when more may.
 
 use jiff::SignedDuration;
+use sichen_core::dispatch::queue::{Place, Walk, Window};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::StopCause;
@@ -10,8 +11,14 @@ use sichen_core::port::{NewRun, ReadyHead};
 
 use crate::bench::{Bench, POOL, at, name, terms, wait};
 
-fn ready(b: &Bench, after: Option<RunId>, runs: u32, per_run: u32) -> Vec<ReadyHead> {
-    wait(b.store.list_ready(name(POOL), after, runs, per_run))
+fn window(total: u32, lane: u32, job: u32) -> Window {
+    Window { total, lane, job }
+}
+
+fn ready(b: &Bench, after: Option<Place>, runs: u32, per_run: u32) -> Vec<ReadyHead> {
+    let after = after.unwrap_or(Place::FIRST);
+    let window = window(runs, 100, 100);
+    wait(b.store.list_ready(name(POOL), after, window, per_run))
 }
 
 fn ids(heads: &[ReadyHead]) -> Vec<RunId> {
@@ -31,12 +38,15 @@ fn with_priority(b: &Bench, priority: i32) -> RunId {
 }
 
 pub fn ready_runs_come_by_priority_then_age(b: &Bench) {
-    let (low, normal, high, late) = (
+    let (low, normal, high) = (
         with_priority(b, -3),
         with_priority(b, 0),
         with_priority(b, 9),
-        with_priority(b, 0),
     );
+    let late = b.create(NewRun {
+        terms: terms(),
+        ..b.new_run(b.run(normal).job, "late", vec![Descriptor::Index; 2])
+    });
     let heads = ready(b, None, 10, 10);
     assert_eq!(ids(&heads), [high, normal, late, low]);
     assert_eq!(ids(&ready(b, None, 2, 10)), [high, normal]);
@@ -127,7 +137,12 @@ pub fn stopped_runs_and_other_pools_are_not_ready(b: &Bench) {
         None
     );
     assert_eq!(
-        ids(&wait(b.store.list_ready(name("gpu"), None, 10, 10))),
+        ids(&wait(b.store.list_ready(
+            name("gpu"),
+            Place::FIRST,
+            window(10, 10, 10),
+            10
+        ))),
         [other]
     );
 }
@@ -137,14 +152,57 @@ pub fn pages_of_ready_runs_follow_each_other(b: &Bench) {
         .into_iter()
         .map(|p| with_priority(b, p))
         .collect();
-    let expect = [runs[1], runs[3], runs[0], runs[2], runs[4]];
+    let mut expect = runs.clone();
+    expect.sort_by_key(|run| Place::of(&b.run(*run)));
+    let first = [expect[0], expect[1]];
+    assert!(first.contains(&runs[1]) && first.contains(&runs[3]));
+    assert_eq!(expect[4], runs[4]);
     let mut seen = Vec::new();
     let mut after = None;
     loop {
         let page = ready(b, after, 2, 1);
         let Some(last) = page.last() else { break };
-        after = Some(last.run.id);
+        after = Some(Place::of(&last.run));
         seen.extend(ids(&page));
     }
     assert_eq!(seen, expect);
+}
+
+pub fn a_window_shows_each_lane_and_job_its_part(b: &Bench) {
+    // One namespace floods with one job; it has another job, and a low priority; another has two runs.
+    let flood = b.job("flood");
+    let many: Vec<_> = (0..30)
+        .map(|n| b.new_run(flood, &format!("key {n}"), vec![Descriptor::Whole]))
+        .collect();
+    wait(b.store.create_runs(b.op(), vec![], many));
+    let (other, low) = (with_priority(b, 0), with_priority(b, -9));
+    let small = b.job_in("small", "two");
+    let two: Vec<_> = (0..2)
+        .map(|n| b.new_run(small, &format!("key {n}"), vec![Descriptor::Whole]))
+        .collect();
+    wait(b.store.create_runs(b.op(), vec![], two));
+    let read = |window: Window| {
+        let heads = wait(b.store.list_ready(name(POOL), Place::FIRST, window, 1));
+        let mut walk = Walk::new(window, Place::FIRST);
+        heads.iter().for_each(|h| walk.took(Place::of(&h.run)));
+        (heads, walk)
+    };
+    let (heads, walk) = read(window(100, 100, 100));
+    assert_eq!(
+        (heads.len(), walk.met(), walk.is_cut()),
+        (34, (2, 4), false)
+    );
+    let (heads, walk) = read(window(100, 10, 3));
+    assert_eq!((heads.len(), walk.met(), walk.is_cut()), (7, (2, 4), true));
+    let of = |job| heads.iter().filter(|h| h.run.job == job).count();
+    assert_eq!((of(flood), of(small)), (3, 2));
+    let shown = ids(&heads);
+    assert!(shown.contains(&other) && shown.contains(&low));
+    // The least window still shows a run of each lane.
+    let (heads, _) = read(window(100, 1, 1));
+    assert_eq!(heads.len(), 2);
+    // What is behind a place.
+    let last = Place::of(&heads[0].run);
+    let rest = wait(b.store.list_ready(name(POOL), last, window(1, 1, 1), 1));
+    assert!(Place::of(&rest[0].run) > last);
 }

@@ -251,6 +251,7 @@ macro_rules! conforms {
                 ;
                 dispatch:
                     ready_runs_come_by_priority_then_age,
+                    a_window_shows_each_lane_and_job_its_part,
                     a_runs_first_ready_shards_come_by_time_then_number,
                     shards_that_wait_for_their_time_are_announced,
                     stopped_runs_and_other_pools_are_not_ready,

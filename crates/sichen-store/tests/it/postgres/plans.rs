@@ -140,8 +140,8 @@ const CASES: &[Case] = &[
         times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null, times(null::bigint, 500), times(null::bigint, 500), times(null::bigint, 500), null", "", N, N * CHANGE),
     case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0, 1, 1", "", 1, CHANGE),
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
-        times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, times(0, 500), \
-        null, null, null, null", "", N, N * CHANGE),
+        times(0, 500), times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, \
+        times(0, 500), null, null, null, null", "", N, N * CHANGE),
     case("keep_op_result", "u('op500'), 5", "op_id_key", 1, CHANGE),
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \
@@ -165,11 +165,13 @@ const CASES: &[Case] = &[
     case("list_nodes", "clock(5)", "", 200, 100),
     case("list_old_ops", "1000", "op_pkey", 1_000, 1_000),
     case("list_open_runs", "40000, 100, u('job0')", "", 1_200, 1_200 * ROW),
-    case("list_ready_runs", "'big', -10, 0, clock(5000000000), 200", "shard_waiting", 1_000, 4_000),
+    case("list_ready_runs", "'big', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_000, 4_000),
+    // A thousand lanes, the first of which has a hundred thousand runs.
+    case("list_ready_runs", "'many', -1, -1, 0, clock(5000000000), 2000, 2, 1", "shard_waiting", 4_100, 20_000),
     // One step over a run whose hundred thousand shards wait for a retry.
-    case("list_ready_runs", "'tired', -10, 0, clock(5000000000), 200", "shard_waiting", 1_000, 100),
-    case("list_ready_runs", "'none', -10, 0, clock(5000000000), 200", "shard_waiting", 1, ROW),
-    case("list_ready_shards", "array[185]::bigint[], clock(5000000000), 500, 'big', array[1]::bigint[]", "shard_waiting", 1, ROW),
+    case("list_ready_runs", "'tired', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_000, 100),
+    case("list_ready_runs", "'none', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1, ROW),
+    case("list_ready_shards", "array[185]::bigint[], clock(5000000000), 500, 'big', array[3049]::bigint[], array[185]::bigint[]", "shard_waiting", 1, ROW),
     case("list_removable_runs", "30000, 100", "run_ended", 100, 100 * ROW),
     case("list_running", "180, 100", "shard_run_held", 1, ROW),
     case("list_runs", "40000, 100", "run_pkey", 100, 100 * ROW),
@@ -185,7 +187,7 @@ const CASES: &[Case] = &[
     // Planned on empty tables it looks at all users of the calendars that have any.
     case("list_stale_calendar_users", "'00000000-0000-0000-0000-000000000000', 100", "", 2_300, 3_000),
     case("list_timed_out", "'big', clock(10000005000), 100, 0", "shard_timeout", 100, 100 * ROW),
-    case("list_waiting_shards", "185, 'big', 1", "", 1, ROW),
+    case("list_waiting_shards", "185, 'big', 3049, 185", "", 1, ROW),
     case("locks/lock_calendar", "'default', 'cal0'", "calendar_pkey", 1, CHANGE),
     case("locks/lock_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * CHANGE),
@@ -212,12 +214,12 @@ const CASES: &[Case] = &[
     case("raise_epoch", "5", "meta_pkey", 1, CHANGE),
     case("release_duty", "'pool/big', 1", "duty_pkey", 1, CHANGE),
     case("release_run", "85, 5", "run_pkey", 1, CHANGE),
-    case("release_shards", "185, 5, 'big', 1", "", 1, CHANGE),
+    case("release_shards", "185, 5, 'big', 3049, 185", "", 1, CHANGE),
     // The lock, the lease, the clock mark.
     case("renew_node", "1, 20000000000, clock(5)", "node_pkey", 4, 3 * CHANGE),
     case("renew_session", "ints(1, 1, 500), 20000000000, clock(5)", "session_pkey", 2 * N, N * CHANGE),
     case("reopen_run", "7, 'failed', 0, 0, null", "run_pkey", 1, CHANGE),
-    case("reopen_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
+    case("reopen_shard", "7, 0, 1, 5, 3048", "shard_pkey", 1, CHANGE),
     case("discard_shard", "7, 0, 1, 5", "shard_pkey", 1, CHANGE),
     case("save_checkpoint", "80, 0, 1, 1, '', 0, 0, 0, '', null", "shard_pkey", 1, CHANGE),
     case("save_progress", "80, 0, 1, 0, 0, 0, '', null", "shard_pkey", 1, CHANGE),
@@ -225,7 +227,7 @@ const CASES: &[Case] = &[
         times(0, 500), times(0, 500), times(0, 500)", "run_pkey", N, N * CHANGE),
     case("start_run", "ints(85, 100, 500), times(5, 500), null", "run_pkey", N, N * CHANGE),
     case("stop_run", "80, 'cancel', 5, ''", "run_pkey", 1, CHANGE),
-    case("stop_waiting_shards", "185, 5, 'big', 1", "", 1, CHANGE),
+    case("stop_waiting_shards", "185, 5, 'big', 3049, 185", "", 1, CHANGE),
     case("sum_progress", "80", "shard_pkey", 1, ROW),
     case("update_job", "u('job1'), 1, 2, '{}', null, null", "job_pkey", 1, CHANGE),
     case("advance_backfill", "3000001, 1, 'running', null, 5, 5, 5, null, 1, 1, 0, 0, 1", "backfill_pkey", 1, CHANGE),

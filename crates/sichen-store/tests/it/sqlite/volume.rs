@@ -3,15 +3,26 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, StatementStatus};
+use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::ids::ShardKey;
 use sichen_core::layout::{Descriptor, MAX_SHARDS};
 use sichen_core::lifecycle::{RunState, StopCause};
-use sichen_core::port::{MAX_PAGE, Page, RequestVerdict};
+use sichen_core::port::{MAX_PAGE, Page, ReadyHead, RequestVerdict};
 use sichen_store::clock::ManualClock;
 use sichen_store::sqlite::SqliteStore;
 use sichen_store::sqlite::sql::STATEMENTS;
 
 use crate::bench::{Bench, POOL, at, name, wait};
+
+fn list(b: &Bench, total: u32, per_run: u32) -> Vec<ReadyHead> {
+    // Half of a lane's part is for one priority.
+    let (lane, job) = (2 * total, total);
+    let window = Window { total, lane, job };
+    wait(
+        b.store
+            .list_ready(name(POOL), Place::FIRST, window, per_run),
+    )
+}
 
 #[test]
 fn the_largest_run_is_written_listed_leased_and_stopped() {
@@ -39,7 +50,7 @@ fn the_largest_run_is_written_listed_leased_and_stopped() {
     assert_eq!(seen, MAX_SHARDS as usize);
 
     let (pool, session) = (b.pool(), b.session(1_000));
-    let ready = wait(b.store.list_ready(name(POOL), None, 10, 500));
+    let ready = list(&b, 10, 500);
     assert_eq!(ready[0].shards.len(), 500);
     let grants = ready[0]
         .shards
@@ -83,11 +94,11 @@ fn few_steps(dir: &std::path::Path, run: u64) {
         drop(rows);
         statement.get_status(StatementStatus::VmStep)
     };
-    let (rank, none) = (i64::MIN, 0i64);
+    let (first, none) = (-1i64, 0i64);
     let measured = [
         (
             "list_ready_runs",
-            steps("list_ready_runs", &[&POOL, &rank, &none, &now, &10]),
+            steps("list_ready_runs", &[&POOL, &first, &first, &none, &now]),
         ),
         (
             "list_ready_shards",
@@ -122,7 +133,7 @@ fn shards_wait_in_their_own_run_only() {
         .map(|n| b.new_run(job, &format!("key {n}"), vec![Descriptor::Whole]))
         .collect();
     wait(b.store.create_runs(b.op(), vec![], runs));
-    let heads = wait(b.store.list_ready(name(POOL), None, 500, 10));
+    let heads = list(&b, 500, 10);
     assert_eq!(heads.len(), 500);
     assert!(
         heads
