@@ -280,13 +280,13 @@ impl Server {
         self.ask("/readyz").is_ok_and(|(ok, _)| ok)
     }
 
-    /// When the sessions of this worker end unless it beats.
-    pub fn expires_at(&self, name: &str) -> Result<String> {
+    /// When this worker's session ends unless it beats.
+    pub fn expires_at(&self, name: &str) -> Result<jiff::Timestamp> {
         let workers = self.get("/api/v1/workers")?;
         let workers = workers["items"].as_array().context("a list")?;
         let worker = workers.iter().find(|worker| worker["name"] == name);
         let at = worker.and_then(|worker| worker["expires_at"].as_str());
-        Ok(at.context("there is such a worker")?.to_owned())
+        Ok(at.context("there is such a worker")?.parse()?)
     }
 }
 

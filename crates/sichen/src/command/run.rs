@@ -17,7 +17,7 @@ use sichen_server::rest::wire::{Job, Period, StartRun, StartedRun};
 use super::waiting::{self, Waiting};
 use crate::client::{Client, Connection};
 use crate::clock;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::names;
 use crate::output::{self, Output};
 
@@ -73,9 +73,13 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         not_before: None,
     };
     let path = ["jobs", name.namespace.as_str(), name.name.as_str(), "runs"];
-    let started: StartedRun = match client.post(&path, Some(&wanted), true).await {
+    let sent = client.post(&path, Some(&wanted), true);
+    let started: StartedRun = match args.waiting.in_time(sent).await {
         Ok(started) => started,
-        Err(failure) => return Err(client.with_candidates(failure, &name).await),
+        Err(failure) => {
+            let failure = unknown(failure, &args.job, wanted.key.as_deref());
+            return Err(client.with_candidates(failure, &name).await);
+        }
     };
     if started.created && !wanted.parameters.is_empty() {
         warn_unchecked(&client, &name).await;
@@ -101,6 +105,17 @@ pub async fn start(args: StartArgs) -> Result<ExitCode, Failure> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Adds to a start that got no answer how it is found out what became of it.
+fn unknown(mut failure: Failure, job: &str, key: Option<&str>) -> Failure {
+    if let (Exit::Unavailable, Some(key)) = (failure.exit, key) {
+        failure.text.push_str(&format!(
+            "\n  whether the run was started is not known: `sichen run {job} --key {key}`, with the same \
+             parameters, finds it or starts it"
+        ));
+    }
+    failure
 }
 
 /// Remarks that nothing tells whether the parameters' names are right.

@@ -46,6 +46,19 @@ pub struct Waiting {
     pub no_progress: bool,
 }
 
+impl Waiting {
+    /// Waits for an answer no longer than may be waited in all.
+    pub async fn in_time<T>(
+        self,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        match self.timeout {
+            Some(limit) => within(limit.max(LEAST), answer).await,
+            None => answer.await,
+        }
+    }
+}
+
 /// Reads a length of time.
 pub fn length(text: &str) -> Result<Duration, String> {
     let length: sichen_core::document::Duration = text.parse()?;

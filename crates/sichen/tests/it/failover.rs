@@ -181,12 +181,34 @@ fn a_frozen_worker_is_taken_over_and_what_it_reports_late_is_refused(scene: Scen
 /// 100,000 shards in one run, the server killed half way: bounded memory, every outcome kept.
 #[test]
 fn the_largest_run_survives_a_killed_server_in_bounded_memory() {
-    const SHARDS: u32 = 100_000;
+    let server = wide_run_with_a_killed_server(Scene::new(Kind::Sqlite).unwrap(), 100_000);
+    // The store itself, without any server: each shard has its outcome.
+    let store = std::fs::read_dir(server.path("server")).unwrap().flatten();
+    let store = store
+        .map(|e| e.path())
+        .find(|p| p.extension().is_some_and(|e| e == "db"));
+    let store = rusqlite::Connection::open(store.unwrap()).unwrap();
+    let kept: u32 = store.query_row(SUCCEEDED, [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 100_000);
+}
+
+/// The same on PostgreSQL with a fifth of them, for time's sake.
+#[test]
+fn a_wide_run_on_postgres_survives_a_killed_server_in_bounded_memory() {
+    let Some(scene) = Scene::new(Kind::Postgres) else {
+        return;
+    };
+    let mut scene = wide_run_with_a_killed_server(scene, 20_000);
+    assert_eq!(scene.database().connect().number(SUCCEEDED), 20_000);
+}
+
+const SUCCEEDED: &str = "select count(*) from shard where state = 'succeeded'";
+
+fn wide_run_with_a_killed_server(mut scene: Scene, shards: u32) -> Scene {
     const LIMIT_KIB: u64 = 200 * 1024;
-    let mut scene = Scene::new(Kind::Sqlite).unwrap();
     let workers = ["w1", "w2"].map(|name| scene.worker(name, &scene.server.url, 256));
     let run = serde_json::json!({ "handler": "noop" });
-    scene.apply("large", &run, &serde_json::json!({}), SHARDS);
+    scene.apply("large", &run, &serde_json::json!({}), shards);
     scene.client.ok("run large --key k");
     let mut peak = 0;
     let mut killed = false;
@@ -194,7 +216,7 @@ fn the_largest_run_survives_a_killed_server_in_bounded_memory() {
     loop {
         let run = scene.run("large:manual:k");
         peak = peak.max(peak_memory_kib(scene.server.pid()));
-        if !killed && run["shards"]["succeeded"].as_u64().unwrap() >= u64::from(SHARDS) / 2 {
+        if !killed && run["shards"]["succeeded"].as_u64().unwrap() >= u64::from(shards) / 2 {
             scene.kill_and_restart_server();
             killed = true;
         }
@@ -206,24 +228,16 @@ fn the_largest_run_survives_a_killed_server_in_bounded_memory() {
     }
     assert!(killed, "the run ended before half of it was seen");
     assert!(peak <= LIMIT_KIB, "the server took {peak} KiB");
-    let shards = scene.run("large:manual:k")["shards"].clone();
+    let counts = scene.run("large:manual:k")["shards"].clone();
     assert_eq!(
-        (&shards["succeeded"], &shards["open"]),
-        (&SHARDS.into(), &0.into())
+        (&counts["succeeded"], &counts["open"]),
+        (&shards.into(), &0.into())
     );
     drop(workers);
-    // The store itself, without any server: each shard has its outcome.
     scene.server.signal(Signal::SIGTERM);
     assert!(scene.server.ended().success());
-    let store = std::fs::read_dir(scene.path("server")).unwrap().flatten();
-    let store = store
-        .map(|e| e.path())
-        .find(|p| p.extension().is_some_and(|e| e == "db"));
-    let store = rusqlite::Connection::open(store.unwrap()).unwrap();
-    let count = "select count(*) from shard where state = 'succeeded'";
-    let kept: u32 = store.query_row(count, [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, SHARDS);
     println!("peak memory of the server: {} MiB", peak / 1024);
+    scene
 }
 
 /// The most that a process has held in memory so far.

@@ -44,6 +44,7 @@ mod scene;
 mod session;
 mod several;
 mod several_database;
+mod several_workers;
 mod tls;
 mod verify;
 mod waiting;

@@ -116,15 +116,16 @@ fn who_waits_or_follows_outlasts_a_killed_server() {
     drop(worker);
 }
 
-/// A server that answers the start of a run, and every later question with `answer`, or not at all.
-fn odd_server(dir: &Path, answer: Option<&'static str>) -> Client {
+/// A server that answers the start of a run or not, and every later question with `answer` or not at all.
+fn odd_server(dir: &Path, starts: bool, answer: Option<&'static str>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let mut held = Vec::new();
         for mut stream in listener.incoming().flatten() {
             let body = match is_start(&mut stream) {
-                true => Some(("200 OK", r#"{"id":7,"key":"j:manual:k","created":true}"#)),
+                true if starts => Some(("200 OK", r#"{"id":7,"key":"j:manual:k","created":true}"#)),
+                true => None,
                 false => answer.map(|body| ("404 Not Found", body)),
             };
             if let Some((status, body)) = body {
@@ -159,7 +160,7 @@ fn is_start(stream: &mut TcpStream) -> bool {
 #[test]
 fn a_server_that_answers_nothing_holds_nobody_beyond_the_time_limit() {
     let dir = tempfile::tempdir().unwrap();
-    let client = odd_server(dir.path(), None);
+    let client = odd_server(dir.path(), true, None);
     let asked = Instant::now();
     let told = client.fails("run j --key k --wait --timeout 2s", 7);
     // One look is a second at least; without a limit of its own it would be forty.
@@ -168,11 +169,26 @@ fn a_server_that_answers_nothing_holds_nobody_beyond_the_time_limit() {
     assert!(told.contains("does not answer now"), "{told}");
 }
 
+/// The key that was drawn is told, so that asking again starts no second run.
+#[test]
+fn a_start_without_an_answer_says_how_to_find_out_what_became_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = odd_server(dir.path(), false, None);
+    let asked = Instant::now();
+    let told = client.fails("run j --wait --timeout 1s", 5);
+    assert!(asked.elapsed() < Duration::from_secs(20), "{asked:?}");
+    assert!(told.contains("SC7003"), "{told}");
+    let (_, rest) = told
+        .split_once("`sichen run j --key ")
+        .expect("what to ask again");
+    assert_eq!(rest.split('`').next().unwrap().len(), 16, "{told}");
+}
+
 #[test]
 fn a_run_that_is_gone_while_it_is_waited_for_is_said_to_be() {
     let dir = tempfile::tempdir().unwrap();
     let gone = r#"{"type":"about:blank","status":404,"code":"SC5001","title":"not found","detail":"SC5001: there is no run 7","problems":[]}"#;
-    let client = odd_server(dir.path(), Some(gone));
+    let client = odd_server(dir.path(), true, Some(gone));
     let told = client.fails("run j --key k --wait", 3);
     assert!(told.contains("SC5001"), "{told}");
     assert!(told.contains("was there when the waiting began"), "{told}");
