@@ -437,6 +437,11 @@ impl Schedule {
 
     /// The rule's own instants on a local date.
     fn rule_on(&self, date: Date) -> Vec<Timestamp> {
+        if let Rule::Cron(cron) = &self.rule
+            && !cron.may_touch(date)
+        {
+            return Vec::new();
+        }
         let bounds = |date: Date| day_start(date, &self.zone);
         let (Some(start), Some(end)) = (
             bounds(date),

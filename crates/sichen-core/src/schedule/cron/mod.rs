@@ -270,13 +270,20 @@ impl Cron {
         let Some(start) = civil_start(date) else {
             return Vec::new();
         };
-        let (mut times, mut from) = (Vec::new(), start);
-        while let Some(at) = pattern.next(from).filter(|at| *at < start + DAY) {
-            let past = SignedDuration::from_secs(at - start);
-            times.extend(Time::midnight().checked_add(past));
-            from = at + 1;
-        }
-        times
+        let times = pattern.times_of(start.div_euclid(DAY)).into_iter();
+        let of_day = |second| Time::midnight().checked_add(SignedDuration::from_secs(second));
+        times.filter_map(|second| of_day(second).ok()).collect()
+    }
+
+    /// Whether the expression may have instants of a local date: it names the date, or one beside it
+    /// whose times a clock change moves here. A look at three days, where a search would go through
+    /// years.
+    pub(crate) fn may_touch(&self, date: Date) -> bool {
+        let (Body::Fields { pattern, .. }, Some(start)) = (&self.body, civil_start(date)) else {
+            return true;
+        };
+        let day = start.div_euclid(DAY);
+        (day - 1..=day + 1).any(|day| pattern.day_matches(day))
     }
 
     /// The first date from `date` on that the expression names, or the last up to it.

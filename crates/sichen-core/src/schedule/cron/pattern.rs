@@ -236,7 +236,21 @@ impl Pattern {
         u64::from(self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones())
     }
 
-    fn day_matches(&self, day: i64) -> bool {
+    /// The matching seconds of a day, by its number; none if the day does not match.
+    pub(crate) fn times_of(&self, day: i64) -> Vec<i64> {
+        let mut times = Vec::new();
+        if !self.day_matches(day) {
+            return times;
+        }
+        let mut from = 0;
+        while let Some(time) = (from < DAY).then(|| self.next_time(from)).flatten() {
+            times.push(time);
+            from = time + 1;
+        }
+        times
+    }
+
+    pub(crate) fn day_matches(&self, day: i64) -> bool {
         let (year, month, of_month) = civil_from_days(day);
         self.days_in(Month::new(year, month)) >> of_month & 1 == 1
     }

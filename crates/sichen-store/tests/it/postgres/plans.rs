@@ -241,7 +241,7 @@ const CASES: &[Case] = &[
     case("list_skips", "0, 10000", "decision_at", 20_000, 20_000 * ROW),
     case("count_open_backfills", "u('job0')", "backfill_open", 1, ROW),
     case("fill_decision", "5, 7", "decision_pkey", 1, CHANGE),
-    case("lengthen_decision", "u('job0'), 5, 9000000000000000, 3, 'overlap', '7'", "decision_skip", 1, ROW + CHANGE),
+    case("lengthen_decision", "u('job0'), 5, 9000000000000000, 3, 'overlap', '7'", "decision_skip", 2, ROW + CHANGE),
     case("find_backfill", "u('job0'), 'key'", "backfill_job_uid_key_key", 1, ROW),
     case("find_skip", "u('job0'), 5000", "decision_skip", 1, ROW),
     case("get_backfill", "3000001", "backfill_pkey", 1, ROW),
