@@ -1,13 +1,14 @@
 // The addresses of the views. Their first segments are known to the server too
 // (`crates/sichen-server/src/console.rs`), which answers each with this page.
 import { lazy, Suspense, useSyncExternalStore } from "react";
-import { Route, Routes } from "react-router";
+import { Navigate, Route, Routes } from "react-router";
 import { Live } from "./live/watch";
 import { Missing } from "./pages/missing";
 import { Overview } from "./pages/overview";
 import { Login } from "./session/login";
 import { session } from "./session/token";
 import { Loading } from "./ui/loaded";
+import { useSeesAll } from "./ui/may";
 import { Shell } from "./ui/shell";
 
 const Jobs = lazy(() => import("./pages/jobs"));
@@ -21,6 +22,11 @@ const Calendars = lazy(() => import("./pages/calendars"));
 const Cluster = lazy(() => import("./pages/cluster"));
 const BackfillPage = lazy(() => import("./pages/backfill"));
 
+/** The overview, for those who see all; the jobs for others. */
+function Home() {
+  return useSeesAll() ? <Overview /> : <Navigate to="/jobs" replace />;
+}
+
 export function App() {
   const token = useSyncExternalStore(session.listen, session.token);
   if (token === null) return <Login />;
@@ -29,7 +35,7 @@ export function App() {
       <Shell>
         <Suspense fallback={<Loading />}>
           <Routes>
-            <Route path="/" element={<Overview />} />
+            <Route path="/" element={<Home />} />
             <Route path="/jobs" element={<Jobs />} />
             <Route path="/jobs/new" element={<Edit />} />
             <Route path="/jobs/:namespace/:name" element={<JobPage />} />

@@ -8,7 +8,7 @@ import { BrowserRouter } from "react-router";
 import { Refused } from "./api/client";
 import { App } from "./app";
 import { Words } from "./i18n/words";
-import { takeFromAddress } from "./session/token";
+import { session, takeFromAddress } from "./session/token";
 import { Zones } from "./time/zone";
 
 // Before anything is drawn, so that the token is in the address for no longer than it has to be.
@@ -37,6 +37,9 @@ const cache = new QueryClient({
     },
   },
 });
+
+// What one token saw is not shown to another.
+session.listen(() => cache.clear());
 
 const root = document.getElementById("root");
 if (root !== null) {

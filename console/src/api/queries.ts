@@ -20,6 +20,12 @@ export const shownJob = ({ namespace, name }: JobName) =>
 const path = (job: JobName) => ({ path: { namespace: job.namespace, name: job.name } });
 
 export const query = {
+  me: () =>
+    queryOptions({
+      queryKey: ["me"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/me", { signal })),
+      staleTime: 60_000,
+    }),
   server: () =>
     queryOptions({
       queryKey: ["server"],

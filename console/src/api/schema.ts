@@ -185,7 +185,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All events, oldest first. */
+        /**
+         * All events, oldest first; for a caller who does not see all namespaces those of the jobs, runs,
+         *     backfills and calendars that he sees. A page may then be short, even empty, and still have a `next`.
+         */
         get: operations["history_events"];
         put?: never;
         post?: never;
@@ -225,7 +228,7 @@ export interface paths {
         };
         /**
          * Jobs by namespace and name.
-         * @description With `search` or `state` a request looks at no more than 10,000 jobs: a page may be short, even
+         * @description With `search` or `state`, or for a caller who does not see all namespaces, a request looks at no more than 10,000 jobs: a page may be short, even
          *     empty, and have a `next`.
          */
         get: operations["jobs_list"];
@@ -467,6 +470,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who asks, and what he may do: for clients that show what can be done. */
+        get: operations["tokens_me"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/members": {
         parameters: {
             query?: never;
@@ -508,7 +528,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Runs, newest first. */
+        /**
+         * Runs, newest first.
+         * @description For a caller who does not see all namespaces a request looks at no more than 10,000 runs: a page may
+         *     be short, even empty, and have a `next`.
+         */
         get: operations["runs_list"];
         put?: never;
         post?: never;
@@ -725,6 +749,41 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tokens by name, those that are over too: those whose rights the caller may give. */
+        get: operations["tokens_list"];
+        put?: never;
+        /** Makes a token. Its secret is in this answer alone. */
+        post: operations["tokens_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Takes a token back: it opens nothing any more, here at once, on other nodes within 2 seconds. */
+        delete: operations["tokens_revoke"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1442,6 +1501,22 @@ export interface components {
              */
             jobs: number;
         };
+        /** @description A token that was made now. */
+        MadeToken: {
+            /** @description What is sent as `Authorization: Bearer …`, or given to a worker. It is never shown again. */
+            secret: string;
+            /** @description The token. */
+            token: components["schemas"]["Token"];
+        };
+        /** @description Who asks. */
+        Me: {
+            /** @description As events name him: `user api`, `token ci`. */
+            actor: string;
+            /** @description The instant from which his token is over. */
+            expires_at?: string | null;
+            /** @description What he may do. */
+            roles: components["schemas"]["RoleIn"][];
+        };
         /** @description Server nodes and their duties. */
         Members: {
             /** @description All duties. */
@@ -1465,6 +1540,19 @@ export interface components {
              * @description Its revision now.
              */
             revision: number;
+        };
+        /** @description A token that is to be made: with `roles` it asks the API, with `pool` it lets workers join. */
+        NewToken: {
+            /** @description The instant from which it is over; never if left out. */
+            expires_at?: string | null;
+            /** @description The handlers that such a worker may have; any if empty. */
+            handlers?: string[];
+            /** @description Its name: 1 to 63 of a-z, 0-9, `-`, `.`, `_`. */
+            name: string;
+            /** @description The pool whose workers it lets join. */
+            pool?: string | null;
+            /** @description What it may do. */
+            roles?: components["schemas"]["RoleIn"][];
         };
         /** @description Planned instants of a job from now on. */
         NextInstants: {
@@ -1649,6 +1737,13 @@ export interface components {
         RetryRun: {
             /** @description These shards alone; all that failed or were cancelled if left out. */
             shards?: number[] | null;
+        };
+        /** @description A role in a namespace. */
+        RoleIn: {
+            /** @description The namespace; `*` is all of them, and the cluster as a whole. */
+            namespace: string;
+            /** @description `viewer`, `operator`, `editor` or `admin`; each may do what those before it may. */
+            role: string;
         };
         /** @description A run. */
         Run: {
@@ -1979,6 +2074,36 @@ export interface components {
             cause: string;
             /** @description What it is due to beyond that, such as the run that takes its place; empty if nothing. */
             detail?: string;
+        };
+        /** @description A token, without its secret. */
+        Token: {
+            /** @description When it was made. */
+            created_at: string;
+            /** @description By whom. */
+            created_by: string;
+            /** @description The instant from which it is over. */
+            expires_at?: string | null;
+            /** @description The handlers that such a worker may have; any if empty. */
+            handlers?: string[];
+            /** @description `api` or `join`. */
+            kind: string;
+            /** @description Its name. */
+            name: string;
+            /** @description The pool whose workers it lets join, if it is for workers. */
+            pool?: string | null;
+            /** @description When it was taken back. */
+            revoked_at?: string | null;
+            /** @description What it may do, if it is for the API. */
+            roles?: components["schemas"]["RoleIn"][];
+            /** @description `live`, `expired` or `revoked`. */
+            state: string;
+            /** @description When it was last used, within five minutes. */
+            used_at?: string | null;
+        };
+        /** @description Tokens by name; there are at most 1,000. */
+        Tokens: {
+            /** @description The tokens. */
+            items: components["schemas"]["Token"][];
         };
         /** @description A document without problems. */
         ValidDocument: {
@@ -3021,6 +3146,33 @@ export interface operations {
             };
         };
     };
+    tokens_me: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     cluster_members: {
         parameters: {
             query?: never;
@@ -3469,6 +3621,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServerStatus"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tokens_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tokens"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tokens_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description It was made now */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeToken"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tokens_revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Its name */
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"];
                 };
             };
             default: {

@@ -30,7 +30,7 @@ export const en = {
   },
   login: {
     title: "Log in",
-    hint: "Paste the text of the file `token` in the server's data directory. `sichen dev` prints a link that logs in by itself.",
+    hint: "Paste a token that an administrator made for you (`sichen token create`), or the text of the file `token` in the server's data directory. `sichen dev` prints a link that logs in by itself.",
     token: "Token",
     enter: "Log in",
     refused: "The server refused the token. Get the present one and log in again.",
@@ -46,7 +46,11 @@ export const en = {
     failed: "This can't be shown",
     retry: "Try again",
     denied: "You may not see this",
-    deniedHint: "Your token does not allow it. Ask whoever runs the server.",
+    needs: (role: string, namespace?: string) =>
+      namespace === undefined
+        ? `This needs the role ${role}. Ask an administrator for it.`
+        : `This needs the role ${role} in ${namespace}. Ask an administrator for it.`,
+    deniedHint: "Your token does not allow it. Ask an administrator for one that does.",
     missing: "There is no such thing",
     empty: "Nothing here",
     more: "Show more",

@@ -46,7 +46,11 @@ export const zh: Messages = {
     failed: "无法显示",
     retry: "再试一次",
     denied: "您无权查看",
-    deniedHint: "您的令牌不允许此操作。请联系服务端的管理者。",
+    needs: (role: string, namespace?: string) =>
+      namespace === undefined
+        ? `此操作需要 ${role} 角色。请联系管理员。`
+        : `此操作需要在 ${namespace} 中的 ${role} 角色。请联系管理员。`,
+    deniedHint: "您的令牌不允许此操作。请联系管理员。",
     missing: "没有这个对象",
     empty: "这里什么也没有",
     more: "显示更多",

@@ -1,5 +1,5 @@
 // One backfill: how far it is, what it waits for, and turning it.
-import { Alert, Button, Progress, Text } from "@mantine/core";
+import { Alert, Progress, Text } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useParams } from "react-router";
@@ -10,6 +10,7 @@ import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { Loaded, Refusal } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { Fact, Facts, JobLink, More, Page, Section } from "../ui/parts";
 import { RunRows } from "../ui/run_rows";
 import { State } from "../ui/state";
@@ -42,17 +43,26 @@ function Found({ backfill }: { backfill: Backfill }) {
       aside={
         !over && (
           <>
-            <Button
+            <MayButton
+              needs="operator"
+              namespace={backfill.namespace}
               size="xs"
               variant="default"
               loading={turning.isPending}
               onClick={() => turning.mutate(backfill.state === "paused" ? "resume" : "pause")}
             >
               {backfill.state === "paused" ? words.resume : words.pause}
-            </Button>
-            <Button size="xs" variant="outline" color="red" onClick={() => setEnding(true)}>
+            </MayButton>
+            <MayButton
+              needs="operator"
+              namespace={backfill.namespace}
+              size="xs"
+              variant="outline"
+              color="red"
+              onClick={() => setEnding(true)}
+            >
               {words.cancel}
-            </Button>
+            </MayButton>
           </>
         )
       }

@@ -1,12 +1,13 @@
 // Calendars, and one of them with the jobs that go by it.
-import { Button, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "react-router";
+import { useParams } from "react-router";
 import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Listing } from "../ui/listing";
 import { Empty, Loaded } from "../ui/loaded";
+import { MayLink } from "../ui/may";
 import { JobLink, Page, Rows, Section, To } from "../ui/parts";
 import { yaml } from "./job_document";
 
@@ -25,9 +26,9 @@ function All() {
     <Page
       title={calendars.title}
       aside={
-        <Button component={Link} to="/jobs/new" size="xs">
+        <MayLink needs="editor" to="/jobs/new" size="xs">
           {calendars.new}
-        </Button>
+        </MayLink>
       }
     >
       <Section title={calendars.title}>

@@ -1,5 +1,5 @@
 // Shards that failed for good: retried or struck off, many at once.
-import { Alert, Button, Checkbox, Group, Table, Text, TextInput } from "@mantine/core";
+import { Alert, Checkbox, Group, Table, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
@@ -11,6 +11,7 @@ import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { itemsOf, Listing } from "../ui/listing";
+import { MayButton } from "../ui/may";
 import { JobLink, Page, Rows, Section, To } from "../ui/parts";
 
 /** The most shards of one run that one request may name. */
@@ -69,10 +70,16 @@ export default function DeadLetters() {
           <Text size="sm" c="dimmed" role="status">
             {picked.length > 0 && dead.selected(picked.length)}
           </Text>
-          <Button size="xs" disabled={picked.length === 0} onClick={() => setAsking("retry")}>
+          <MayButton
+            needs="operator"
+            size="xs"
+            disabled={picked.length === 0}
+            onClick={() => setAsking("retry")}
+          >
             {dead.retry}
-          </Button>
-          <Button
+          </MayButton>
+          <MayButton
+            needs="operator"
             size="xs"
             variant="outline"
             color="red"
@@ -80,7 +87,7 @@ export default function DeadLetters() {
             onClick={() => setAsking("discard")}
           >
             {dead.discard}
-          </Button>
+          </MayButton>
         </>
       }
     >

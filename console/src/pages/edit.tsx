@@ -9,6 +9,7 @@ import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Diff } from "../ui/diff";
 import { Loaded, Loading, Refusal } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { jobAddress, Page, Section } from "../ui/parts";
 import { yaml } from "./job_document";
 
@@ -90,9 +91,9 @@ function Editing({ before, start }: { before: string; start: string }) {
         <Button variant="default" loading={checking.isPending} onClick={() => checking.mutate()}>
           {edit.check}
         </Button>
-        <Button loading={saving.isPending} onClick={() => saving.mutate()}>
+        <MayButton needs="editor" loading={saving.isPending} onClick={() => saving.mutate()}>
           {edit.save}
-        </Button>
+        </MayButton>
       </Group>
       {checking.isSuccess && !saving.error && (
         <Alert color="teal" role="status">

@@ -1,8 +1,8 @@
 // One job: what comes, what ran, what did not and why, its document through time, its backfills.
-import { Alert, Button, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Alert, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useNavigate, useParams } from "react-router";
+import { useNavigate, useParams } from "react-router";
 import { act } from "../api/actions";
 import type { Job } from "../api/client";
 import { type JobName, query, shownJob } from "../api/queries";
@@ -13,6 +13,7 @@ import { Confirm, Effect } from "../ui/confirm";
 import { Durations } from "../ui/durations";
 import { Listing } from "../ui/listing";
 import { Empty, Loaded } from "../ui/loaded";
+import { MayButton, MayLink } from "../ui/may";
 import { Fact, Facts, jobAddress, Page, Rows, Section, To } from "../ui/parts";
 import { RunRows } from "../ui/run_rows";
 import { State } from "../ui/state";
@@ -46,21 +47,51 @@ function Found({ job }: { job: Job }) {
       }
       aside={
         <>
-          <Button size="xs" onClick={() => setOpen("run")}>
+          <MayButton
+            needs="operator"
+            namespace={job.namespace}
+            size="xs"
+            onClick={() => setOpen("run")}
+          >
             {words.runNow}
-          </Button>
-          <Button size="xs" variant="default" onClick={() => setOpen("pause")}>
+          </MayButton>
+          <MayButton
+            needs="operator"
+            namespace={job.namespace}
+            size="xs"
+            variant="default"
+            onClick={() => setOpen("pause")}
+          >
             {job.paused ? words.resume : words.pause}
-          </Button>
-          <Button size="xs" variant="default" onClick={() => setOpen("backfill")}>
+          </MayButton>
+          <MayButton
+            needs="operator"
+            namespace={job.namespace}
+            size="xs"
+            variant="default"
+            onClick={() => setOpen("backfill")}
+          >
             {words.backfills}
-          </Button>
-          <Button size="xs" variant="default" component={Link} to={`${jobAddress(job)}/edit`}>
+          </MayButton>
+          <MayLink
+            needs="editor"
+            namespace={job.namespace}
+            size="xs"
+            variant="default"
+            to={`${jobAddress(job)}/edit`}
+          >
             {words.edit}
-          </Button>
-          <Button size="xs" variant="outline" color="red" onClick={() => setOpen("remove")}>
+          </MayLink>
+          <MayButton
+            needs="editor"
+            namespace={job.namespace}
+            size="xs"
+            variant="outline"
+            color="red"
+            onClick={() => setOpen("remove")}
+          >
             {words.remove}
-          </Button>
+          </MayButton>
         </>
       }
     >

@@ -1,5 +1,5 @@
 // A job's document as YAML, through its revisions.
-import { Button, Group, Select, Stack } from "@mantine/core";
+import { Group, Select, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { stringify } from "yaml";
@@ -10,6 +10,7 @@ import { useWords } from "../i18n/words";
 import { Confirm, Effect } from "../ui/confirm";
 import { Diff } from "../ui/diff";
 import { Loaded } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { Copied, Section } from "../ui/parts";
 
 /** A document as people write it. */
@@ -58,9 +59,15 @@ export function Documents({ job }: { job: Job }) {
             />
           )}
           {revision !== job.revision && (
-            <Button size="xs" variant="default" onClick={() => setBringing(true)}>
+            <MayButton
+              needs="editor"
+              namespace={job.namespace}
+              size="xs"
+              variant="default"
+              onClick={() => setBringing(true)}
+            >
               {words.rollback(revision)}
-            </Button>
+            </MayButton>
           )}
         </Group>
         <Loaded asked={asked}>

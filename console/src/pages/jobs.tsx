@@ -1,13 +1,14 @@
 // All jobs.
-import { Badge, Button, Group, Select, Table, Text, TextInput } from "@mantine/core";
+import { Badge, Group, Select, Table, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { Link, useNavigate, useSearchParams } from "react-router";
+import { useNavigate, useSearchParams } from "react-router";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { itemsOf, Listing } from "../ui/listing";
+import { MayLink } from "../ui/may";
 import { JobLink, jobAddress, Page, Rows, Section } from "../ui/parts";
 import { State } from "../ui/state";
 
@@ -47,9 +48,9 @@ export default function Jobs() {
     <Page
       title={jobs.title}
       aside={
-        <Button component={Link} to="/jobs/new" size="xs">
+        <MayLink needs="editor" to="/jobs/new" size="xs">
           {jobs.new}
-        </Button>
+        </MayLink>
       }
     >
       <Group align="flex-end">

@@ -1,5 +1,5 @@
 // One run: how far it is and why, its shards, its timeline.
-import { Alert, Badge, Button, Code, Group, List, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, Badge, Code, Group, List, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
@@ -11,6 +11,7 @@ import { between, length } from "../time/instant";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { Loaded } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { Copied, Fact, Facts, JobLink, Page, Section, ShardBar, To } from "../ui/parts";
 import { RunState } from "../ui/state";
 import { ShardDrawer } from "./shard";
@@ -49,14 +50,26 @@ function Found({ run }: { run: Run }) {
       aside={
         <>
           {mayRetry && (
-            <Button size="xs" onClick={() => setAsking("retry")}>
+            <MayButton
+              needs="operator"
+              namespace={run.namespace}
+              size="xs"
+              onClick={() => setAsking("retry")}
+            >
               {words.retry}
-            </Button>
+            </MayButton>
           )}
           {!run.ended_at && (
-            <Button size="xs" variant="outline" color="red" onClick={() => setAsking("cancel")}>
+            <MayButton
+              needs="operator"
+              namespace={run.namespace}
+              size="xs"
+              variant="outline"
+              color="red"
+              onClick={() => setAsking("cancel")}
+            >
               {words.cancel}
-            </Button>
+            </MayButton>
           )}
         </>
       }

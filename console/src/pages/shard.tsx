@@ -10,6 +10,7 @@ import { between, length } from "../time/instant";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { Empty, Loaded } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { Fact, Facts } from "../ui/parts";
 import { State } from "../ui/state";
 import { Output } from "./output";
@@ -77,9 +78,14 @@ function About({ shard, run, zone }: { shard: Shard; run: Run; zone: string | un
       <Group justify="space-between">
         <State state={shard.state} />
         {mayRetry && (
-          <Button size="xs" onClick={() => setRetrying(true)}>
+          <MayButton
+            needs="operator"
+            namespace={run.namespace}
+            size="xs"
+            onClick={() => setRetrying(true)}
+          >
             {words.retry}
-          </Button>
+          </MayButton>
         )}
       </Group>
       <Facts>

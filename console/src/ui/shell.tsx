@@ -22,6 +22,7 @@ import { useWords } from "../i18n/words";
 import { useLink } from "../live/watch";
 import { session } from "../session/token";
 import { Icon } from "./icon";
+import { useSeesAll } from "./may";
 import { Language, Theme, Zone } from "./switches";
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -29,14 +30,16 @@ export function Shell({ children }: { children: ReactNode }) {
   const [opened, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   useEffect(close, [pathname]);
+  const seesAll = useSeesAll();
+  // Numbers over all namespaces, and what serves them all, are for those who see all.
   const entries: [string, string][] = [
-    ["/", nav.overview],
+    ...(seesAll ? [["/", nav.overview] as [string, string]] : []),
     ["/jobs", nav.jobs],
     ["/runs", nav.runs],
     ["/dead-letters", nav.deadLetters],
-    ["/workers", nav.workers],
+    ...(seesAll ? [["/workers", nav.workers] as [string, string]] : []),
     ["/calendars", nav.calendars],
-    ["/cluster", nav.cluster],
+    ...(seesAll ? [["/cluster", nav.cluster] as [string, string]] : []),
   ];
   return (
     <AppShell

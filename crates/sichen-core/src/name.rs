@@ -102,6 +102,13 @@ impl JobName {
             name: Name::new(name)?,
         })
     }
+
+    /// What comes before all names of `namespace`, for pages: nothing has this name.
+    #[must_use]
+    pub fn before(namespace: Name) -> Self {
+        let name = Name(String::new());
+        Self { namespace, name }
+    }
 }
 
 impl fmt::Display for JobName {

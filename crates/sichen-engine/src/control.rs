@@ -11,6 +11,7 @@
 //! # Not here
 //! Who may ask (`sichen-server`), reading files (`sichen-server`), showing answers.
 
+mod access;
 mod attempts;
 mod backfills;
 mod calendars;

@@ -7,7 +7,7 @@
 //!   (`token.sha256`) may stand in the directory instead of the token itself.
 //!
 //! # Not here
-//! Users, roles, tokens with a scope.
+//! Tokens that are rows of the store, and roles ([`crate::access`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 
 use rand::TryRngCore;
 use sha2::{Digest, Sha256};
-
-use crate::grpc::JoinAuth;
 
 /// File with the API's token.
 pub const TOKEN_FILE: &str = "token";
@@ -74,20 +72,52 @@ pub enum Error {
     },
 }
 
-/// The digest of a token.
-struct Secret([u8; 32]);
+/// The digest of a token. Two are compared in the same time, whatever they are.
+#[derive(Clone)]
+pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        from_hex(text).map(Self)
     }
 
     /// Whether `text` is the secret. Takes the same time for any text of one length.
     fn is(&self, text: &str) -> bool {
-        let other = Self::of(text);
+        *self == Self::of(text)
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
         let differ = self.0.iter().zip(other.0);
         let differ = differ.fold(0u8, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differ) == 0
+    }
+}
+
+impl Eq for Secret {}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl std::hash::Hash for Secret {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// 64 hexadecimal digits.
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
     }
 }
 
@@ -121,10 +151,10 @@ impl Tokens {
     pub fn may_ask(&self, token: &str) -> bool {
         !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && self.api.is(token)
     }
-}
 
-impl JoinAuth for Tokens {
-    fn may_join(&self, token: &str) -> bool {
+    /// Whether `token` lets any worker join.
+    #[must_use]
+    pub fn may_join(&self, token: &str) -> bool {
         !token.is_empty() && token.len() <= MAX_TOKEN_BYTES && self.join.is(token)
     }
 }

@@ -14,8 +14,10 @@ mod outputs;
 mod stream;
 mod streams;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use sichen_core::access::Bounds;
 use sichen_engine::driver::Engine;
 use sichen_proto::MAX_MESSAGE_BYTES;
 use sichen_proto::v1::sessions_server::{Sessions, SessionsServer};
@@ -23,16 +25,20 @@ use sichen_proto::v1::{ServerMessage, WorkerMessage};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+pub use crate::access::Refusal;
 pub use outputs::{MAX_QUESTIONS, NoAnswer, Question};
 pub use streams::Streams;
 
 /// Messages that may wait for one worker: a grant and an answer for each slot it may have.
 const OUT_QUEUE: usize = 32_768;
 
+/// What a worker may be, or why it may not join.
+pub type Judged<'a> = Pin<Box<dyn Future<Output = Result<Option<Bounds>, Refusal>> + Send + 'a>>;
+
 /// Judges a worker's join token.
 pub trait JoinAuth: Send + Sync + 'static {
-    /// Whether `token` (empty if there was none) may join.
-    fn may_join(&self, token: &str) -> bool;
+    /// What a worker with `token` (empty if there was none) may be; anything, if there are no bounds.
+    fn judge<'a>(&'a self, token: &'a str) -> Judged<'a>;
 }
 
 /// The gRPC service.
@@ -77,11 +83,13 @@ impl Sessions for SessionService {
             .get("authorization")
             .and_then(|v| v.to_str().ok());
         let token = bearer.and_then(|b| b.strip_prefix("Bearer ")).unwrap_or("");
-        let may_join = self.auth.may_join(token);
+        let pass = stream::Pass {
+            auth: self.auth.clone(),
+            token: token.to_owned(),
+        };
         let (out, answers) = tokio::sync::mpsc::channel(OUT_QUEUE);
-        let worker = stream::Stream::new(self.engine.clone(), self.streams.clone(), out);
-        self.streams
-            .spawn(worker.serve(request.into_inner(), may_join));
+        let worker = stream::Stream::new(self.engine.clone(), self.streams.clone(), out, pass);
+        self.streams.spawn(worker.serve(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(answers)))
     }
 }

@@ -5,6 +5,7 @@
 //! # Not here
 //! Duties (`sichen-engine`), rules (`sichen-core`), a concrete store (only the binary knows one).
 
+mod access;
 pub mod auth;
 mod console;
 pub mod document;

@@ -7,6 +7,7 @@
 //! # Not here
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
+mod access;
 mod answer;
 mod backfills;
 mod calendars;
@@ -24,8 +25,10 @@ mod overview;
 mod request;
 mod runs;
 mod schemas;
+mod seen;
 mod start;
 mod status;
+mod tokens;
 mod watch;
 pub mod wire;
 
@@ -47,7 +50,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::Tokens;
+use crate::access::Access;
 use crate::grpc::Streams;
 
 pub use status::About;
@@ -55,9 +58,6 @@ pub use status::About;
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
 pub use start::MAX_STARTS;
 pub use watch::MAX_WATCHERS;
-
-/// Who asks: there is one token, so there is one user.
-const ACTOR: &str = "user api";
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -69,7 +69,9 @@ struct Shared {
     about: Arc<About>,
     control: Control,
     documents: Documents,
-    tokens: Arc<Tokens>,
+    access: Arc<Access>,
+    needs: access::Needs,
+    namespaces: seen::Namespaces,
     running: TaskTracker,
     room: Arc<Semaphore>,
     exporting: Arc<Semaphore>,
@@ -83,7 +85,7 @@ impl Api {
     fn new(
         engine: Arc<Engine>,
         streams: Arc<Streams>,
-        tokens: Arc<Tokens>,
+        access: Arc<Access>,
         about: Arc<About>,
         timeout: Duration,
     ) -> Self {
@@ -93,7 +95,9 @@ impl Api {
             control: engine.control.clone(),
             engine,
             documents: Documents::default(),
-            tokens,
+            access,
+            needs: access::needs(&openapi()),
+            namespaces: seen::Namespaces::default(),
             running: TaskTracker::new(),
             room: Arc::new(Semaphore::new(MAX_REQUESTS)),
             exporting: Arc::new(Semaphore::new(1)),
@@ -129,7 +133,7 @@ impl Api {
     info(
         title = "Sichen",
         version = "v1",
-        description = "Jobs, runs, shards, workers. Every route asks for the bearer token."
+        description = "Jobs, runs, shards, workers. Every route asks for a bearer token, and judges its role."
     ),
     // What parameters alone name is not found by itself.
     components(schemas(jobs::What)),
@@ -193,7 +197,10 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clock::accept))
         .routes(routes!(schemas::job))
         .routes(routes!(schemas::calendar))
-        .routes(routes!(status::server));
+        .routes(routes!(status::server))
+        .routes(routes!(tokens::me))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::revoke));
     let mut described = OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api);
     name_operations(described.get_openapi_mut());
     described
@@ -227,10 +234,10 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 pub(crate) fn router(
     engine: Arc<Engine>,
     streams: Arc<Streams>,
-    tokens: Arc<Tokens>,
+    access: Arc<Access>,
     about: Arc<About>,
 ) -> Router {
-    let api = Api::new(engine, streams, tokens, about, gate::REQUEST_TIMEOUT);
+    let api = Api::new(engine, streams, access, about, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
     let description = axum::Json(openapi);
     let described = get(move || async move { description });

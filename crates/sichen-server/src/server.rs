@@ -30,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+use crate::access::Access;
 use crate::auth::Tokens;
 use crate::grpc::{self, Streams};
 use crate::tls::Tls;
@@ -49,7 +50,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 pub struct Server {
     engine: Arc<Engine>,
     streams: Arc<Streams>,
-    tokens: Arc<Tokens>,
+    access: Arc<Access>,
     tls: Option<Arc<Tls>>,
     about: Arc<rest::About>,
 }
@@ -58,10 +59,11 @@ impl Server {
     /// The edges of `engine`, whose courier is `streams`. Starts nothing.
     #[must_use]
     pub fn new(engine: Arc<Engine>, streams: Arc<Streams>, tokens: Arc<Tokens>) -> Self {
+        let access = Access::new(tokens, engine.context.store.clone());
         Self {
             engine,
             streams,
-            tokens,
+            access: Arc::new(access),
             tls: None,
             about: Arc::default(),
         }
@@ -100,11 +102,11 @@ impl Server {
     /// All routes.
     pub fn router(&self) -> Router {
         let (engine, streams) = (self.engine.clone(), self.streams.clone());
-        let sessions = grpc::service(engine, streams, self.tokens.clone());
+        let sessions = grpc::service(engine, streams, self.access.clone());
         let rest = rest::router(
             self.engine.clone(),
             self.streams.clone(),
-            self.tokens.clone(),
+            self.access.clone(),
             self.about.clone(),
         );
         Routes::new(sessions)

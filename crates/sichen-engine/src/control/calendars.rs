@@ -427,7 +427,9 @@ fn no_calendar(name: &JobName) -> Error {
 }
 
 fn near(name: &JobName, known: &[Calendar]) -> String {
-    let shown: Vec<String> = known.iter().map(|c| c.name.to_string()).collect();
+    // Those of other namespaces may not be for the eyes of who asks.
+    let own = known.iter().filter(|c| c.name.namespace == name.namespace);
+    let shown: Vec<String> = own.map(|c| c.name.to_string()).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     match nearest(&name.to_string(), &shown) {
         Some(near) => format!("; did you mean `{near}`?"),

@@ -77,7 +77,7 @@ pub enum Error {
     /// The server takes no such worker.
     #[error("the server refuses this worker ({code}): {message}")]
     Refused {
-        /// `bad-join-token`, `bad-hello`, `protocol-version`.
+        /// `bad-join-token`, `outside-join-token`, `bad-hello`, `protocol-version`.
         code: String,
         /// The server's words.
         message: String,

@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use sha2::{Digest as _, Sha256};
 
 use super::{Error, JOIN_TOKEN_FILE, TOKEN_FILE, Tokens, read};
-use crate::grpc::JoinAuth;
 
 #[test]
 fn the_first_start_makes_two_secrets_for_their_owner_alone() {

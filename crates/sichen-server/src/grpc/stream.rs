@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sichen_core::access::Bounds;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Failure;
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, SaveCheckpoint};
 use sichen_engine::driver::Engine;
-use sichen_engine::sessions::{Beat, BeatAnswer, HelloAnswer, Report, ReportVerdict};
+use sichen_engine::sessions::{Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict};
 use sichen_proto::PROTOCOL_VERSION;
 use sichen_proto::v1::server_message::Message as ToWorker;
 use sichen_proto::v1::worker_message::Message as FromWorker;
@@ -16,8 +17,8 @@ use sichen_proto::v1::{self, WorkerMessage};
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
-use super::convert;
 use super::streams::{Out, Streams};
+use super::{JoinAuth, Refusal, convert};
 
 /// Messages of one stream that are handled together.
 const CHUNK: usize = 1_024;
@@ -33,6 +34,13 @@ pub(super) struct Stream {
     /// The pool of its worker.
     pool: Option<Name>,
     actor: String,
+    pass: Pass,
+}
+
+/// With what right a worker is here.
+pub(super) struct Pass {
+    pub(super) auth: Arc<dyn JoinAuth>,
+    pub(super) token: String,
 }
 
 /// Why a stream ends.
@@ -44,7 +52,7 @@ enum End {
 }
 
 impl Stream {
-    pub(super) fn new(engine: Arc<Engine>, streams: Arc<Streams>, out: Out) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, streams: Arc<Streams>, out: Out, pass: Pass) -> Self {
         Self {
             engine,
             streams,
@@ -52,16 +60,12 @@ impl Stream {
             session: None,
             pool: None,
             actor: "worker".to_owned(),
+            pass,
         }
     }
 
-    pub(super) async fn serve(mut self, incoming: Streaming<WorkerMessage>, may_join: bool) {
-        if !may_join {
-            let refused = convert::refused(
-                "bad-join-token",
-                "SC4005: the join token is missing or wrong; see the file `join-token` in the server's data directory",
-            );
-            let _ = self.send(refused).await;
+    pub(super) async fn serve(mut self, incoming: Streaming<WorkerMessage>) {
+        if self.bounds().await.is_err() {
             return;
         }
         let streams = self.streams.clone();
@@ -177,6 +181,30 @@ impl Stream {
         self.flush_reports(&mut reports).await
     }
 
+    /// What this worker may be, now: its token may have been taken back since it came.
+    async fn bounds(&self) -> Result<Option<Bounds>, Cut> {
+        let (code, text) = match self.pass.auth.judge(&self.pass.token).await {
+            Ok(bounds) => return Ok(bounds),
+            Err(Refusal::Unknown) => (
+                "bad-join-token",
+                "SC4005: the join token is missing or wrong; make one with `sichen token create NAME \
+                 --join POOL`, or take the file `join-token` in the server's data directory"
+                    .to_owned(),
+            ),
+            Err(Refusal::Over(what)) => (
+                "bad-join-token",
+                format!("SC4005: the join token {what}; make another with `sichen token create`"),
+            ),
+            // The stream breaks; the worker comes again, as it does when a server is away.
+            Err(Refusal::Away(why)) => {
+                tracing::debug!(why, "a worker's token can't be judged now");
+                return Err(Cut);
+            }
+        };
+        self.send(convert::refused(code, &text)).await?;
+        Err(Cut)
+    }
+
     async fn hello(&mut self, hello: v1::Hello) -> Result<(), Cut> {
         if hello.protocol_version != PROTOCOL_VERSION {
             let message = format!(
@@ -195,6 +223,13 @@ impl Stream {
                 return Err(Cut);
             }
         };
+        if let Some(bounds) = self.bounds().await?
+            && let Some(message) = outside(&bounds, &hello)
+        {
+            self.send(convert::refused("outside-join-token", &message))
+                .await?;
+            return Err(Cut);
+        }
         self.actor = format!("worker {}", hello.worker.name);
         self.pool = Some(hello.pool.clone());
         let acks: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
@@ -247,6 +282,12 @@ impl Stream {
         let Some(session) = self.session else {
             return Ok(());
         };
+        // Without its token a session is not renewed: its leases end with it. While nobody can judge
+        // it, the session itself is the judge.
+        let judged = self.pass.auth.judge(&self.pass.token).await;
+        if let Err(Refusal::Unknown | Refusal::Over(_)) = judged {
+            self.bounds().await?;
+        }
         let running = beat.running.iter().filter_map(convert::held).collect();
         let seq = beat.seq;
         self.engine.dispatcher.set_able(session, !beat.degraded);
@@ -410,6 +451,24 @@ impl From<Status> for Cut {
     fn from(_: Status) -> Self {
         Cut
     }
+}
+
+/// What a worker says of itself that its token does not allow.
+fn outside(bounds: &Bounds, hello: &Hello) -> Option<String> {
+    if !bounds.takes_pool(hello.pool.as_str()) {
+        return Some(format!(
+            "SC4008: the join token is for the pool {}, and the worker is of {}; give --pool, or \
+             another token",
+            bounds.pool, hello.pool
+        ));
+    }
+    let other = hello.handlers.iter().find(|h| !bounds.takes_handler(h));
+    other.map(|handler| {
+        format!(
+            "SC4008: the join token is not for the handler {handler:?}; leave it out, or make a token \
+             that has it"
+        )
+    })
 }
 
 /// A grant that the worker does not take.

@@ -17,7 +17,7 @@ const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// A request that was not carried out.
 #[derive(Debug)]
-pub(super) struct Failed(Box<Problem>);
+pub(crate) struct Failed(Box<Problem>);
 
 /// The answer of a handler.
 pub(super) type Answer<T> = Result<axum::Json<T>, Failed>;

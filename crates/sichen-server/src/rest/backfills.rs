@@ -9,9 +9,10 @@ use sichen_core::beacon::Hint;
 use sichen_core::ids::BackfillId;
 use sichen_core::port::MAX_BATCH;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
-use super::{ACTOR, Api, convert, wire};
+use super::{Api, convert, wire};
 
 /// Asks for a backfill of a range of a job's planned instants.
 #[utoipa::path(
@@ -32,6 +33,7 @@ use super::{ACTOR, Api, convert, wire};
 )]
 pub(super) async fn start(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -48,7 +50,7 @@ pub(super) async fn start(
     let (backfill, created) = api
         .0
         .control
-        .start_backfill(ACTOR, &name, key, wanted)
+        .start_backfill(&caller.actor, &name, key, wanted)
         .await?;
     api.0.engine.asked(Hint::Backfill);
     let status = if created {
@@ -201,9 +203,10 @@ pub(super) async fn one(
 )]
 pub(super) async fn pause(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<u64>,
 ) -> Answer<wire::Backfill> {
-    turn(&api, id, Turn::Pause).await
+    turn(&api, &caller, id, Turn::Pause).await
 }
 
 /// Lets a paused backfill go on.
@@ -219,9 +222,10 @@ pub(super) async fn pause(
 )]
 pub(super) async fn resume(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<u64>,
 ) -> Answer<wire::Backfill> {
-    turn(&api, id, Turn::Resume).await
+    turn(&api, &caller, id, Turn::Resume).await
 }
 
 /// Gives a backfill up for good; its open runs go on.
@@ -237,14 +241,15 @@ pub(super) async fn resume(
 )]
 pub(super) async fn cancel(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<u64>,
 ) -> Answer<wire::Backfill> {
-    turn(&api, id, Turn::Cancel).await
+    turn(&api, &caller, id, Turn::Cancel).await
 }
 
-async fn turn(api: &Api, id: u64, turn: Turn) -> Answer<wire::Backfill> {
+async fn turn(api: &Api, caller: &Caller, id: u64, turn: Turn) -> Answer<wire::Backfill> {
     let (id, control) = (number(id)?, &api.0.control);
-    control.turn_backfill(ACTOR, id, turn).await?;
+    control.turn_backfill(&caller.actor, id, turn).await?;
     api.0.engine.asked(Hint::Backfill);
     let backfill = control.backfill(id).await?;
     Ok(Json(shown(api, &backfill).await?))

@@ -6,6 +6,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Deserialize;
 use sichen_core::beacon::Hint;
 use sichen_core::document::CalendarDocument;
@@ -16,29 +17,35 @@ use sichen_engine::calendars;
 use sichen_engine::control;
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
-use super::{ACTOR, Api, convert, jobs, wire};
+use super::{Api, access, convert, jobs, wire};
 use crate::document;
 
 /// Applies one calendar of `body`.
 pub(super) async fn apply(
     api: &Api,
+    caller: &Caller,
     body: &Bytes,
     read: &document::Read<CalendarDocument>,
 ) -> Result<wire::AppliedCalendar, Failed> {
     let document = &read.document;
-    let done = api.0.control.apply_calendar(ACTOR, document).await;
+    let done = api.0.control.apply_calendar(&caller.actor, document).await;
     let done = done.map_err(|error| placed(error, body, read.line))?;
     if !done.jobs.is_empty() {
         api.0.engine.asked(Hint::Trigger);
     }
-    let moved = done.jobs.into_iter().map(|(job, revision)| wire::MovedJob {
+    let moved = done.jobs.into_iter();
+    let moved = moved.filter(|(job, _)| caller.sees(&job.namespace));
+    let moved = moved.map(|(job, revision)| wire::MovedJob {
         namespace: job.namespace.to_string(),
         name: job.name.to_string(),
         revision: revision.0,
     });
-    let left = done.left.into_iter().map(|left| wire::LeftJob {
+    let left = done.left.into_iter();
+    let left = left.filter(|left| caller.sees(&left.job.namespace));
+    let left = left.map(|left| wire::LeftJob {
         namespace: left.job.namespace.to_string(),
         name: left.job.name.to_string(),
         why: left.why,
@@ -79,6 +86,10 @@ fn shown(
     })
 }
 
+fn name_of(calendar: &model::Calendar) -> &JobName {
+    &calendar.name
+}
+
 /// Calendars by namespace and name.
 #[utoipa::path(
     get,
@@ -92,6 +103,7 @@ fn shown(
 )]
 pub(super) async fn list(
     State(api): State<Api>,
+    caller: Caller,
     Params(paging): Params<Paging>,
 ) -> Answer<wire::CalendarPage> {
     let page = paging.page(|text| {
@@ -99,12 +111,18 @@ pub(super) async fn list(
         JobName::new(namespace, name).ok()
     })?;
     let limit = page.limit;
-    let found = api.0.control.calendars(page).await?;
-    let cursor = |calendar: &model::Calendar| {
-        let JobName { namespace, name } = &calendar.name;
-        format!("{namespace}/{name}")
+    let control = &api.0.control;
+    let cursor = |JobName { namespace, name }: &JobName| format!("{namespace}/{name}");
+    let (found, next) = if caller.sees_all() {
+        let found = control.calendars(page).await?;
+        let next = request::next(&found, limit, |calendar| cursor(&calendar.name));
+        (found, next)
+    } else {
+        let read = |page| async move { Ok(control.calendars(page).await?) };
+        let (found, next) =
+            access::rows(&caller, page, usize::MAX, name_of, read, |_| true).await?;
+        (found, next.as_ref().map(cursor))
     };
-    let next = request::next(&found, limit, cursor);
     let items = found.iter().map(|stored| shown(stored, false, Vec::new()));
     let items = items.collect::<Result<_, _>>()?;
     Ok(Json(wire::CalendarPage { items, next }))
@@ -132,6 +150,7 @@ pub(super) struct Version {
 )]
 pub(super) async fn one(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
     Params(wanted): Params<Version>,
 ) -> Answer<wire::Calendar> {
@@ -141,7 +160,8 @@ pub(super) async fn one(
         after: None,
         limit: MAX_PAGE,
     };
-    let users = api.0.control.calendar_users(&name, page).await?;
+    let mut users = api.0.control.calendar_users(&name, page).await?;
+    users.retain(|user| caller.sees(&user.job_name.namespace));
     Ok(Json(shown(&stored, true, users)?))
 }
 
@@ -158,14 +178,41 @@ pub(super) async fn one(
 )]
 pub(super) async fn delete(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
 ) -> Answer<wire::DeletedCalendar> {
     let name = request::job_name(name)?;
-    api.0.control.delete_calendar(ACTOR, &name).await?;
+    unused_elsewhere(&api, &caller, &name).await?;
+    api.0.control.delete_calendar(&caller.actor, &name).await?;
     Ok(Json(wire::DeletedCalendar {
         namespace: name.namespace.to_string(),
         name: name.name.to_string(),
     }))
+}
+
+/// Refuses what the store would refuse naming jobs that the caller does not see.
+async fn unused_elsewhere(api: &Api, caller: &Caller, name: &JobName) -> Result<(), Failed> {
+    if caller.sees_all() {
+        return Ok(());
+    }
+    let page = Page {
+        after: None,
+        limit: MAX_PAGE,
+    };
+    let users = api.0.control.calendar_users(name, page).await?;
+    match users
+        .iter()
+        .any(|user| !caller.sees(&user.job_name.namespace))
+    {
+        false => Ok(()),
+        true => {
+            let message = format!(
+                "SC5018: calendar {name} is used by jobs of namespaces that this token does not see; \
+                 ask whoever sees them"
+            );
+            Err(Failed::new(StatusCode::CONFLICT, message))
+        }
+    }
 }
 
 /// What applying the calendars of a text would do to the coming planned times of jobs; nothing is
@@ -182,14 +229,20 @@ pub(super) async fn delete(
 )]
 pub(super) async fn compare(
     State(api): State<Api>,
+    caller: Caller,
     body: Bytes,
 ) -> Answer<wire::CalendarComparison> {
     let mut changes = Vec::new();
     for read in jobs::read(&body)?.calendars {
         let name = read.document.calendar_name();
         let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
+        if !caller.sees(&name.namespace) {
+            return Err(Failed::not_found("calendar", name.to_string()));
+        }
         let compared = api.0.control.compare_calendar(&read.document).await;
         let compared = compared.map_err(|error| placed(error, &body, read.line))?;
+        let mut compared = compared;
+        compared.retain(|changed| caller.sees(&changed.job.namespace));
         changes.extend(compared.into_iter().map(|changed| {
             let zone = convert::zone(&changed.time_zone);
             let told = |list: &[jiff::Timestamp]| -> Vec<String> {

@@ -5,8 +5,9 @@ use axum::extract::State;
 use jiff::tz::TimeZone;
 use sichen_core::timekeeping::Told;
 
+use super::access::Caller;
 use super::answer::Answer;
-use super::{ACTOR, Api, convert, wire};
+use super::{Api, convert, wire};
 
 fn shown(told: &Told, accepted_seconds: Option<i64>) -> wire::Clock {
     wire::Clock {
@@ -44,8 +45,8 @@ pub(super) async fn show(State(api): State<Api>) -> Answer<wire::Clock> {
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn accept(State(api): State<Api>) -> Answer<wire::Clock> {
-    let op = api.0.engine.context.op(ACTOR);
+pub(super) async fn accept(State(api): State<Api>, caller: Caller) -> Answer<wire::Clock> {
+    let op = api.0.engine.context.op(&*caller.actor);
     let step = api.store().accept_clock(op).await?;
     let told = api.store().clock().await?;
     Ok(Json(shown(&told, step.map(|step| step.as_secs()))))

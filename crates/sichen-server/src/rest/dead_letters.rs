@@ -22,9 +22,10 @@ use sichen_core::model::Run;
 use sichen_core::port::{self, Discard, MAX_PAGE, Page, RunFilter, Store};
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
-use super::{ACTOR, Api, convert, runs, wire};
+use super::{Api, convert, runs, wire};
 
 /// Runs that one request for dead letters looks at; the page ends there, and the next goes on.
 const MAX_RUNS_LOOKED_AT: usize = 1_000;
@@ -62,10 +63,11 @@ pub(super) struct Wanted {
 )]
 pub(super) async fn list(
     State(api): State<Api>,
+    caller: Caller,
     Params(wanted): Params<Wanted>,
 ) -> Answer<wire::DeadLetterPage> {
     let job = match &wanted.job {
-        Some(job) => Some(api.0.control.job(&request::shown_job(job)?).await?.uid),
+        Some(job) => Some(caller.job(&api, job).await?.uid),
         None => None,
     };
     let paging = Paging {
@@ -87,6 +89,13 @@ pub(super) async fn list(
             break;
         };
         let within = page.after.filter(|place| place.run == run.id);
+        next = Some(Place {
+            run: run.id,
+            no: Place::END,
+        });
+        if !caller.sees(&run.job_name.namespace) {
+            continue;
+        }
         let stopped = found.take(&api, &run, within.map(|place| place.no)).await?;
         next = Some(Place {
             run: run.id,
@@ -117,6 +126,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn discard(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<String>,
     body: Bytes,
 ) -> Answer<wire::Run> {
@@ -127,7 +137,7 @@ pub(super) async fn discard(
         by: body.by,
         reason: body.reason,
     };
-    api.0.control.discard(ACTOR, id, only, why).await?;
+    api.0.control.discard(&caller.actor, id, only, why).await?;
     Ok(Json(runs::run(&api, id).await?))
 }
 

@@ -1,7 +1,7 @@
 //! What every request of the API goes through: token, size, room, time, and what becomes of a panic.
 //!
 //! # Invariants
-//! - Without the token nothing of a request is read but its head.
+//! - Without a token that may do it nothing of a request is read but its head.
 //! - A use case that has begun is never dropped half way: it runs to its end in a task of its own,
 //!   though its client may have been told that it takes too long, or may be gone.
 //! - A panic is the answer 500 to one request, and nothing more.
@@ -19,8 +19,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
 
-use super::Api;
 use super::answer::Failed;
+use super::{Api, access};
+use crate::access::Refusal;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
@@ -31,12 +32,6 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lets a request through to its handler.
 pub(super) async fn pass(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let token = bearer(request.headers());
-    if !api.0.tokens.may_ask(token) {
-        let message = "SC6001: the token is missing or wrong; send `Authorization: Bearer …` with \
-                       the text of the file `token` in the server's data directory";
-        return Failed::new(StatusCode::UNAUTHORIZED, message).into_response();
-    }
     let timeout = api.0.timeout;
     let method = request.method().clone();
     match tokio::time::timeout(timeout, carried_out(api, request, next)).await {
@@ -64,8 +59,36 @@ fn bearer(headers: &HeaderMap) -> &str {
     }
 }
 
+/// Why who asks is not believed.
+fn unbelieved(refusal: Refusal) -> Failed {
+    match refusal {
+        Refusal::Unknown => Failed::new(
+            StatusCode::UNAUTHORIZED,
+            "SC6001: the token is missing or wrong; send `Authorization: Bearer …` with a token that \
+             an administrator made (`sichen token create`), or with the text of the file `token` in \
+             the server's data directory",
+        ),
+        Refusal::Over(what) => Failed::new(
+            StatusCode::UNAUTHORIZED,
+            format!("SC6003: the token {what}; ask an administrator for another"),
+        ),
+        Refusal::Away(why) => Failed::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("SC6004: the token can't be judged now, come again later: {why}"),
+        ),
+    }
+}
+
 async fn carried_out(api: Api, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let caller = match api.0.access.caller(bearer(&parts.headers)).await {
+        Ok(caller) => caller,
+        Err(refusal) => return unbelieved(refusal).into_response(),
+    };
+    if let Err(refused) = access::judge(&api, &caller, &mut parts).await {
+        return refused.into_response();
+    }
+    parts.extensions.insert(caller);
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
         let message = format!(
             "SC5023: the body has more than {MAX_BODY_BYTES} bytes, or did not come whole; send \

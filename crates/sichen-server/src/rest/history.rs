@@ -10,11 +10,13 @@ use serde::Deserialize;
 use sichen_core::port::EventFilter;
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{Paging, Params};
 use super::{Api, convert, export, wire};
 
-/// All events, oldest first.
+/// All events, oldest first; for a caller who does not see all namespaces those of the jobs, runs,
+/// backfills and calendars that he sees. A page may then be short, even empty, and still have a `next`.
 #[utoipa::path(
     get,
     path = "/events",
@@ -27,14 +29,16 @@ use super::{Api, convert, export, wire};
 )]
 pub(super) async fn events(
     State(api): State<Api>,
+    caller: Caller,
     Params(paging): Params<Paging>,
 ) -> Answer<wire::EventPage> {
-    page(&api, EventFilter::default(), &paging).await
+    page(&api, &caller, EventFilter::default(), &paging).await
 }
 
 /// A page of the events that pass `filter`.
 pub(super) async fn page(
     api: &Api,
+    caller: &Caller,
     filter: EventFilter,
     paging: &Paging,
 ) -> Answer<wire::EventPage> {
@@ -42,7 +46,12 @@ pub(super) async fn page(
     let events = api.store().list_events(filter, page).await?;
     let last = events.last().map(|event| event.seq).or(page.after);
     let next = last.map(|seq| seq.to_string());
-    let items = events.iter().map(convert::event).collect();
+    let mut items = Vec::with_capacity(events.len());
+    for event in &events {
+        if caller.sees_event(api, &event.entity).await? {
+            items.push(convert::event(event));
+        }
+    }
     Ok(Json(wire::EventPage { items, next }))
 }
 

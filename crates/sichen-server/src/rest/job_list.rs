@@ -9,13 +9,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sichen_core::model::Job;
 use sichen_core::name::JobName;
-use sichen_core::port::{LATE_AFTER, MAX_PAGE, Page};
+use sichen_core::port::LATE_AFTER;
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::overview::SPAN;
 use super::request::{self, Paging, Params};
-use super::{Api, convert, wire};
+use super::{Api, access, convert, wire};
 
 /// The most jobs that one request looks at for those that it wants.
 const MAX_SEARCHED: usize = 10_000;
@@ -38,8 +39,8 @@ pub(super) struct WantedJobs {
 
 /// Jobs by namespace and name.
 ///
-/// With `search` or `state` a request looks at no more than 10,000 jobs: a page may be short, even
-/// empty, and have a `next`.
+/// With `search` or `state`, or for a caller who does not see all namespaces, a request looks at no
+/// more than 10,000 jobs: a page may be short, even empty, and have a `next`.
 #[utoipa::path(
     get,
     path = "/jobs",
@@ -52,6 +53,7 @@ pub(super) struct WantedJobs {
 )]
 pub(super) async fn list(
     State(api): State<Api>,
+    caller: Caller,
     Params(wanted): Params<WantedJobs>,
 ) -> Answer<wire::JobPage> {
     let paging = Paging {
@@ -65,56 +67,36 @@ pub(super) async fn list(
     let search = wanted.search.map(|text| text.to_lowercase());
     let search = search.filter(|text| !text.is_empty());
     let state = wanted.state.as_deref().map(job_state).transpose()?;
-    let (items, next) = if search.is_none() && state.is_none() {
+    let control = &api.0.control;
+    let (jobs, next) = if search.is_none() && state.is_none() && caller.sees_all() {
         let limit = page.limit;
-        let jobs = api.0.control.jobs(page).await?;
-        let next = request::next(&jobs, limit, cursor);
-        let items = jobs.iter().map(|job| convert::job(job, false));
-        (items.collect(), next)
+        let jobs = control.jobs(page).await?;
+        let next = request::next(&jobs, limit, |job| cursor(&job.name));
+        (jobs, next)
     } else {
         let now = api.store().now().await?;
-        let fits = |job: &wire::Job, row: &Job| {
+        let wanted = |job: &Job| {
             search.as_ref().is_none_or(|text| is_named(job, text))
-                && state.is_none_or(|state| state.holds(row, now))
+                && state.is_none_or(|state| state.holds(job, now))
         };
-        found(&api, page, fits).await?
+        let read = |page| async move { Ok(control.jobs(page).await?) };
+        let (jobs, next) = access::rows(&caller, page, MAX_SEARCHED, name_of, read, wanted).await?;
+        (jobs, next.as_ref().map(cursor))
     };
+    let items = jobs.iter().map(|job| convert::job(job, false)).collect();
     Ok(Json(wire::JobPage { items, next }))
 }
 
-fn cursor(job: &Job) -> String {
-    format!("{}/{}", job.name.namespace, job.name.name)
+fn name_of(job: &Job) -> &JobName {
+    &job.name
 }
 
-/// The next jobs that fit, and where to look on.
-async fn found(
-    api: &Api,
-    mut page: Page<JobName>,
-    fits: impl Fn(&wire::Job, &Job) -> bool,
-) -> Result<(Vec<wire::Job>, Option<String>), Failed> {
-    let wanted = page.limit as usize;
-    page.limit = MAX_PAGE;
-    let (mut items, mut looked) = (Vec::new(), 0);
-    loop {
-        let jobs = api.0.control.jobs(page.clone()).await?;
-        for row in &jobs {
-            looked += 1;
-            let job = convert::job(row, false);
-            if fits(&job, row) {
-                items.push(job);
-            }
-            if items.len() == wanted || looked == MAX_SEARCHED {
-                return Ok((items, Some(cursor(row))));
-            }
-        }
-        match jobs.last() {
-            Some(last) if jobs.len() == MAX_PAGE as usize => page.after = Some(last.name.clone()),
-            _ => return Ok((items, None)),
-        }
-    }
+fn cursor(name: &JobName) -> String {
+    format!("{}/{}", name.namespace, name.name)
 }
 
-fn is_named(job: &wire::Job, text: &str) -> bool {
+fn is_named(row: &Job, text: &str) -> bool {
+    let job = convert::job(row, false);
     let title = job.title.as_deref().unwrap_or("");
     let name = format!("{}/{}", job.namespace, job.name);
     name.contains(text) || title.to_lowercase().contains(text)

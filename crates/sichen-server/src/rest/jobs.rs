@@ -5,17 +5,19 @@ use axum::body::Bytes;
 use axum::extract::State;
 use jiff::SignedDuration;
 use serde::Deserialize;
+use sichen_core::access::Action;
 use sichen_core::beacon::Hint;
-use sichen_core::document::Metadata;
+use sichen_core::document::{Metadata, Problem};
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
 use sichen_core::port;
 use sichen_engine::control::{self, Turn};
 use utoipa::{IntoParams, ToSchema};
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Params, Segments};
-use super::{ACTOR, Api, calendars, convert, wire};
+use super::{Api, calendars, convert, wire};
 use crate::document;
 
 pub(super) fn read(body: &Bytes) -> Result<document::Documents, Failed> {
@@ -92,14 +94,16 @@ pub(super) enum What {
 )]
 pub(super) async fn apply(
     State(api): State<Api>,
+    caller: Caller,
     Params(wanted): Params<Only>,
     body: Bytes,
 ) -> Answer<wire::Applied> {
     let read = read(&body)?;
+    may_apply(&caller, &body, &read)?;
     let mut all = wire::Applied::default();
     if wanted.only != Some(What::Jobs) {
         for read in &read.calendars {
-            let applied = calendars::apply(&api, &body, read).await;
+            let applied = calendars::apply(&api, &caller, &body, read).await;
             all.calendars.push(applied?);
         }
     }
@@ -107,7 +111,7 @@ pub(super) async fn apply(
         for read in &read.jobs {
             let name = read.document.job_name();
             let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
-            let done = api.0.control.apply(ACTOR, &read.document).await;
+            let done = api.0.control.apply(&caller.actor, &read.document).await;
             let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
             if done.change != control::Change::Unchanged {
                 api.0.engine.asked(Hint::Trigger);
@@ -116,6 +120,28 @@ pub(super) async fn apply(
         }
     }
     Ok(Json(all))
+}
+
+/// Refuses documents that the caller may not apply, all of them for one: those of namespaces where he
+/// is no editor, and jobs that go by a calendar that he can't see.
+fn may_apply(caller: &Caller, body: &Bytes, read: &document::Documents) -> Result<(), Failed> {
+    let bad = |e| Failed::bad(format!("SC1001: {e}"));
+    for read in &read.calendars {
+        let name = read.document.calendar_name().map_err(bad)?;
+        caller.must(Action::Edit, Some(&name.namespace))?;
+    }
+    for read in &read.jobs {
+        let name = read.document.job_name().map_err(bad)?;
+        caller.must(Action::Edit, Some(&name.namespace))?;
+        for (calendar, (path, _)) in read.document.calendars() {
+            if !caller.sees(&calendar.namespace) {
+                let message = format!("SC1044: there is no calendar `{calendar}`; apply it first");
+                let unknown = control::Error::Invalid(vec![Problem { path, message }]);
+                return Err(calendars::placed(unknown, body, read.line));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks documents and changes nothing.
@@ -212,12 +238,13 @@ pub(super) async fn revision(
 )]
 pub(super) async fn delete(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
 ) -> Answer<wire::DeletedJob> {
     let uid = api
         .0
         .control
-        .delete(ACTOR, &request::job_name(name)?)
+        .delete(&caller.actor, &request::job_name(name)?)
         .await?;
     let uid = uid.to_string();
     Ok(Json(wire::DeletedJob { uid }))
@@ -236,9 +263,10 @@ pub(super) async fn delete(
 )]
 pub(super) async fn pause(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
 ) -> Answer<wire::AppliedDocument> {
-    set_paused(&api, name, Turn::Pause).await
+    set_paused(&api, &caller, name, Turn::Pause).await
 }
 
 /// How a job is resumed.
@@ -263,11 +291,12 @@ pub(super) struct Resume {
 )]
 pub(super) async fn resume(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
     Params(wanted): Params<Resume>,
 ) -> Answer<wire::AppliedDocument> {
     let catch_up = wanted.catch_up;
-    set_paused(&api, name, Turn::Resume { catch_up }).await
+    set_paused(&api, &caller, name, Turn::Resume { catch_up }).await
 }
 
 /// What a pause, or a resume of a paused job, would do now.
@@ -301,11 +330,12 @@ pub(super) async fn preview(
 
 async fn set_paused(
     api: &Api,
+    caller: &Caller,
     name: (String, String),
     turn: Turn,
 ) -> Answer<wire::AppliedDocument> {
     let name = request::job_name(name)?;
-    let done = api.0.control.set_paused(ACTOR, &name, turn).await?;
+    let done = api.0.control.set_paused(&caller.actor, &name, turn).await?;
     api.0.engine.asked(Hint::Trigger);
     Ok(Json(applied(api, &name, done).await?))
 }

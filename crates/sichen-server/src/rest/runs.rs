@@ -11,12 +11,16 @@ use sichen_core::beacon::Hint;
 use sichen_core::ids::{BackfillId, RunId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
-use sichen_core::port::{EventFilter, RunFilter};
+use sichen_core::port::{EventFilter, MAX_PAGE, Page, RunFilter};
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
-use super::{ACTOR, Api, convert, history, wire};
+use super::{Api, convert, history, wire};
+
+/// The most runs that one request looks at for those that its caller sees.
+const MAX_RUNS_SEARCHED: usize = 10_000;
 
 /// A run with its sums.
 pub(super) async fn run(api: &Api, id: RunId) -> Result<wire::Run, Failed> {
@@ -44,6 +48,9 @@ pub(super) struct Wanted {
 }
 
 /// Runs, newest first.
+///
+/// For a caller who does not see all namespaces a request looks at no more than 10,000 runs: a page may
+/// be short, even empty, and have a `next`.
 #[utoipa::path(
     get,
     path = "/runs",
@@ -56,10 +63,11 @@ pub(super) struct Wanted {
 )]
 pub(super) async fn list(
     State(api): State<Api>,
+    caller: Caller,
     Params(wanted): Params<Wanted>,
 ) -> Answer<wire::RunPage> {
     let job = match &wanted.job {
-        Some(job) => Some(api.0.control.job(&request::shown_job(job)?).await?.uid),
+        Some(job) => Some(caller.job(&api, job).await?.uid),
         None => None,
     };
     let state = wanted.state.as_deref().map(state).transpose()?;
@@ -77,25 +85,56 @@ pub(super) async fn list(
         limit: wanted.limit,
     };
     let page = paging.page(|text| text.parse().ok().map(RunId))?;
-    let runs = api
-        .store()
-        .list_runs(
-            RunFilter {
-                job,
-                state,
-                backfill: backfill.map(BackfillId),
-                ..RunFilter::default()
-            },
-            page,
-        )
-        .await?;
-    let next = request::next(&runs, page.limit, |run: &Run| run.id.to_string());
+    let filter = RunFilter {
+        job,
+        state,
+        backfill: backfill.map(BackfillId),
+        ..RunFilter::default()
+    };
+    let (runs, next) = if job.is_some() || caller.sees_all() {
+        let limit = page.limit;
+        let runs = api.store().list_runs(filter, page).await?;
+        let next = request::next(&runs, limit, |run: &Run| run.id.to_string());
+        (runs, next)
+    } else {
+        seen(&api, &caller, filter, page).await?
+    };
     let mut items = Vec::with_capacity(runs.len());
     for run in &runs {
         let time_zone = api.time_zone(run.job, run.revision).await?;
         items.push(convert::run(run, &time_zone, None));
     }
     Ok(Json(wire::RunPage { items, next }))
+}
+
+/// The runs of a page that the caller sees, and where to look on.
+async fn seen(
+    api: &Api,
+    caller: &Caller,
+    filter: RunFilter,
+    mut page: Page<RunId>,
+) -> Result<(Vec<Run>, Option<String>), Failed> {
+    let limit = page.limit as usize;
+    page.limit = MAX_PAGE;
+    let (mut items, mut looked) = (Vec::new(), 0);
+    loop {
+        let runs = api.store().list_runs(filter.clone(), page).await?;
+        let full = runs.len() == MAX_PAGE as usize;
+        for run in runs {
+            looked += 1;
+            let id = run.id;
+            page.after = Some(id);
+            if caller.sees(&run.job_name.namespace) {
+                items.push(run);
+            }
+            if items.len() == limit || looked == MAX_RUNS_SEARCHED {
+                return Ok((items, Some(id.to_string())));
+            }
+        }
+        if !full {
+            return Ok((items, None));
+        }
+    }
 }
 
 fn state(word: &str) -> Result<RunState, Failed> {
@@ -177,6 +216,7 @@ pub(super) struct EventsOf {
 )]
 pub(super) async fn events(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<String>,
     Params(wanted): Params<EventsOf>,
 ) -> Answer<wire::EventPage> {
@@ -195,7 +235,7 @@ pub(super) async fn events(
         after: wanted.after,
         limit: wanted.limit,
     };
-    history::page(&api, filter, &paging).await
+    history::page(&api, &caller, filter, &paging).await
 }
 
 /// A run that is there.
@@ -220,10 +260,11 @@ async fn existing(api: &Api, text: &str) -> Result<RunId, Failed> {
 )]
 pub(super) async fn cancel(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<String>,
 ) -> Answer<wire::Run> {
     let id = request::run_id(&api, &id).await?;
-    api.0.control.cancel(ACTOR, id).await?;
+    api.0.control.cancel(&caller.actor, id).await?;
     // It is being stopped, whether or not its workers hear of it before their next beat.
     if let Err(error) = api.0.engine.sessions.tell_stopped(id).await {
         tracing::debug!(run = %id, %error, "its workers' beats will find the stop");
@@ -245,13 +286,14 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn retry(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<String>,
     body: Bytes,
 ) -> Answer<wire::Run> {
     let body: wire::RetryRun = request::json(&body)?;
     let id = request::run_id(&api, &id).await?;
     let only = request::shards(id, body.shards)?;
-    api.0.control.retry(ACTOR, id, only).await?;
+    api.0.control.retry(&caller.actor, id, only).await?;
     api.0.engine.asked(Hint::Dispatch);
     Ok(Json(run(&api, id).await?))
 }

@@ -23,9 +23,10 @@ use sichen_core::model::{Period, run_key};
 use sichen_core::name::JobName;
 use sichen_engine::control::{StartRun, Started, Which};
 
+use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Segments};
-use super::{ACTOR, Api, runs, wire};
+use super::{Api, runs, wire};
 
 /// The most runs that one request may start.
 pub const MAX_STARTS: usize = 1_000;
@@ -49,6 +50,7 @@ pub const MAX_STARTS: usize = 1_000;
 )]
 pub(super) async fn start(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -57,7 +59,7 @@ pub(super) async fn start(
     let body: wire::StartRun = request::json(&body)?;
     let wanted = wanted(&name, body, Some(&headers))?;
     let which = wanted.which.clone();
-    let started = api.0.engine.intake.start(ACTOR, vec![wanted]).await;
+    let started = api.0.engine.intake.start(&caller.actor, vec![wanted]).await;
     let gone = || Failed::not_found("job", name.to_string());
     let started = started.into_iter().next().ok_or_else(gone)??;
     if started.limited {
@@ -92,6 +94,7 @@ pub(super) async fn start(
 )]
 pub(super) async fn start_batch(
     State(api): State<Api>,
+    caller: Caller,
     Segments(name): Segments<(String, String)>,
     body: Bytes,
 ) -> Answer<wire::StartedRuns> {
@@ -111,7 +114,7 @@ pub(super) async fn start_batch(
             wanted.which
         }));
     }
-    let started = api.0.engine.intake.start(ACTOR, asked).await;
+    let started = api.0.engine.intake.start(&caller.actor, asked).await;
     if started.iter().flatten().any(|started| started.limited) {
         api.0.engine.asked(Hint::Trigger);
     }

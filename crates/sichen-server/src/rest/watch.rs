@@ -6,6 +6,7 @@
 //!   it may also come twice, or never, to who was away meanwhile, and is never sent where more events
 //!   come than are kept in mind. Who comes again rereads what it shows.
 //! - Watchers share one look at the log; there are at most [`MAX_WATCHERS`].
+//! - A watcher is sent what its token may see, and is let go when that is over.
 //! - It ends when the node stops: a stop waits for no watcher.
 //!
 //! # Not here
@@ -25,6 +26,7 @@ use sichen_core::port;
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
+use super::access::Caller;
 use super::answer::Failed;
 use super::request::{self, Params};
 use super::{Api, wire};
@@ -66,6 +68,7 @@ pub(super) struct From {
 )]
 pub(super) async fn watch(
     State(api): State<Api>,
+    caller: Caller,
     Params(from): Params<From>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
@@ -90,6 +93,7 @@ pub(super) async fn watch(
     let begin = begin.data(format!(r#"{{"after":{after}}}"#));
     let watcher = Watcher {
         api,
+        caller,
         place,
         sending: VecDeque::from([begin]),
         _room: room,
@@ -113,6 +117,7 @@ fn number(text: &str) -> Result<u64, Failed> {
 
 struct Watcher {
     api: Api,
+    caller: Caller,
     place: Place,
     sending: VecDeque<Sent>,
     _room: OwnedSemaphorePermit,
@@ -143,6 +148,14 @@ impl Watcher {
                 () = api.0.streams.closing() => return None,
                 fresh = look => fresh,
             };
+            if !api.0.access.still(&self.caller).await {
+                tracing::debug!("a watcher whose token is over is let go");
+                return None;
+            }
+            let fresh = match fresh {
+                Ok(Some(fresh)) => self.seen(fresh).await.map(Some),
+                other => other,
+            };
             match fresh {
                 Ok(Some(fresh)) => self.sending.extend(fresh.iter().map(sent)),
                 // The watcher comes again with the number it has.
@@ -156,6 +169,17 @@ impl Watcher {
                 }
             }
         }
+    }
+
+    /// Those that the watcher may see.
+    async fn seen(&self, fresh: Vec<News>) -> Result<Vec<News>, port::Error> {
+        let mut seen = Vec::with_capacity(fresh.len());
+        for news in fresh {
+            if self.caller.sees_event(&self.api, &news.entity).await? {
+                seen.push(news);
+            }
+        }
+        Ok(seen)
     }
 
     /// What it has not had yet; nothing if some of that is no longer kept.

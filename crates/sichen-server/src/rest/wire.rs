@@ -21,6 +21,7 @@ mod jobs;
 mod overview;
 mod runs;
 mod shards;
+mod tokens;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -51,6 +52,8 @@ pub use runs::{
 pub use shards::{
     Attempt, Attempts, Checkpoint, Explanation, Failure, Part, Progress, Shard, ShardPage, Why,
 };
+
+pub use tokens::{MadeToken, Me, NewToken, RoleIn, Token, Tokens};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

@@ -8,6 +8,7 @@ mod export;
 mod jobs;
 mod node;
 mod openapi;
+mod permissions;
 mod runs;
 mod stop;
 mod timeouts;

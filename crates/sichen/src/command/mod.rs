@@ -37,6 +37,7 @@ pub mod runs;
 pub mod schema;
 pub mod server;
 pub mod shards;
+pub mod token;
 pub mod trace;
 pub mod verify;
 pub mod waiting;

@@ -239,7 +239,9 @@ fn failure(error: &sichen_worker::Error) -> Failure {
     use sichen_sdk::worker::Error as W;
     let exit = match error {
         sichen_worker::Error::Config(_) => Exit::Usage,
-        sichen_worker::Error::Worker(W::Refused { code, .. }) if code == "bad-join-token" => {
+        sichen_worker::Error::Worker(W::Refused { code, .. })
+            if code == "bad-join-token" || code == "outside-join-token" =>
+        {
             Exit::Denied
         }
         sichen_worker::Error::Worker(W::Config(_)) => Exit::Usage,

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
+use crate::access::Access;
 use crate::auth::{self, Tokens};
 use crate::grpc::Streams;
 use crate::rest::wire::Problem;
@@ -34,7 +35,8 @@ impl Gated {
         let settings = Settings::new("test".to_owned());
         let streams = Arc::new(Streams::default());
         let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
-        let api = Api::new(Arc::new(engine), streams, tokens, Arc::default(), timeout);
+        let access = Arc::new(Access::new(tokens, engine.context.store.clone()));
+        let api = Api::new(Arc::new(engine), streams, access, Arc::default(), timeout);
         let gate = from_fn_with_state(api.clone(), pass);
         let router = routes.layer(gate).with_state(api.clone());
         Self { router, api, token }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sichen_core::event::Event;
+use sichen_core::event::{Entity, Event};
 use sichen_core::port::{self, EventFilter, MAX_PAGE, Page, Store};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -40,6 +40,7 @@ pub(super) const UNWATCHED: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct News {
     pub(super) seq: u64,
+    pub(super) entity: Entity,
     pub(super) data: Arc<str>,
 }
 
@@ -48,6 +49,7 @@ impl News {
         let data = serde_json::to_string(&convert::event(event)).ok()?;
         Some(Self {
             seq: event.seq,
+            entity: event.entity.clone(),
             data: data.into(),
         })
     }

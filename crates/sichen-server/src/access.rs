@@ -1,0 +1,315 @@
+//! Who asks, and whether a token is believed.
+//!
+//! # Invariants
+//! - A request costs no statement: a node judges from a copy of all tokens, read again when a request
+//!   finds it older than [`FRESH`]. What a node itself changes it sees at once.
+//! - While the store is away the copy is believed for [`STALE`]; then tokens of rows are neither
+//!   believed nor refused. The tokens of files always work.
+//! - A token is found by its digest, so no time tells how much of a guess was right, or which names
+//!   there are. Whoever has a token's secret is told that it is over; nobody else is told anything.
+//!
+//! # Not here
+//! The tokens of files ([`crate::auth`]); what a caller may do (`sichen_core::access`, `rest`).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rand::TryRngCore;
+use sichen_core::access::{AccessToken, Bounds, Grants, Purpose, Role};
+use sichen_core::name::Name;
+use sichen_core::port::{self, MAX_PAGE, Page, Store};
+use tokio::time::Instant;
+
+use crate::auth::{MAX_TOKEN_BYTES, Secret, Tokens};
+use crate::grpc::{JoinAuth, Judged};
+
+/// How long a copy of the tokens is believed without another look.
+pub(crate) const FRESH: Duration = Duration::from_secs(2);
+/// How long it is believed while the store does not answer.
+pub(crate) const STALE: Duration = Duration::from_secs(10);
+/// How long the store may take to tell the tokens.
+const READ_WITHIN: Duration = Duration::from_secs(3);
+/// How often the use of one token is noted.
+const NOTED_EACH: SignedDuration = SignedDuration::from_mins(5);
+/// What the secrets of rows begin with, so that a search for lost secrets finds them.
+const PREFIX: &str = "sct_";
+/// Who has the token of the file.
+const OWNER: &str = "user api";
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// As events name him.
+    pub actor: Arc<str>,
+    /// What he may do.
+    pub grants: Arc<Grants>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+    /// What his token is found by, if it is a row.
+    digest: Option<Secret>,
+}
+
+/// Why a token is not believed.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// There is none, or it is not known.
+    Unknown,
+    /// It was good once; with its name and what became of it.
+    Over(String),
+    /// Nobody can tell now.
+    Away(String),
+}
+
+/// Judges the tokens of a node's clients.
+pub(crate) struct Access {
+    files: Arc<Tokens>,
+    store: Arc<dyn Store>,
+    copy: RwLock<Arc<Copy>>,
+    reading: tokio::sync::Mutex<()>,
+    /// How often this node changed a token.
+    changes: AtomicU64,
+    noted: Mutex<HashMap<Name, Instant>>,
+    owner: Caller,
+    /// The time of tests, which they move by hand.
+    #[cfg(test)]
+    at: Mutex<Instant>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
+    }
+}
+
+/// All tokens, as they were at one moment.
+#[derive(Default)]
+struct Copy {
+    read: Option<(Instant, Timestamp)>,
+    by_digest: HashMap<Secret, AccessToken>,
+}
+
+impl Copy {
+    fn is_within(&self, age: Duration, instant: Instant) -> bool {
+        self.read
+            .is_some_and(|(at, _)| instant.duration_since(at) < age)
+    }
+
+    /// The store's clock, by the time that has passed since.
+    fn now(&self, instant: Instant) -> Timestamp {
+        let (at, now) = self.read.unwrap_or((instant, Timestamp::MAX));
+        let passed = SignedDuration::try_from(instant.duration_since(at)).unwrap_or_default();
+        now.checked_add(passed).unwrap_or(Timestamp::MAX)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ages a copy, decides nothing in the store"
+)]
+fn begin() -> Instant {
+    Instant::now()
+}
+
+/// A new secret and its digest: 32 random bytes.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub(crate) fn new_secret() -> Result<(String, String), rand::rand_core::OsError> {
+    let mut bytes = [0u8; 32];
+    rand::rngs::OsRng.try_fill_bytes(&mut bytes)?;
+    let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let text = format!("{PREFIX}{text}");
+    let digest = Secret::of(&text).to_string();
+    Ok((text, digest))
+}
+
+impl Access {
+    pub(crate) fn new(files: Arc<Tokens>, store: Arc<dyn Store>) -> Self {
+        Self {
+            files,
+            store,
+            copy: RwLock::default(),
+            reading: tokio::sync::Mutex::new(()),
+            changes: AtomicU64::new(0),
+            noted: Mutex::default(),
+            owner: Caller {
+                actor: OWNER.into(),
+                grants: Arc::new(Grants::everywhere(Role::Admin)),
+                expires_at: None,
+                digest: None,
+            },
+            #[cfg(test)]
+            at: Mutex::new(begin()),
+        }
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests have a time of their own")]
+    fn instant(&self) -> Instant {
+        begin()
+    }
+
+    #[cfg(test)]
+    fn instant(&self) -> Instant {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who asks the API with `token`.
+    pub(crate) async fn caller(&self, token: &str) -> Result<Caller, Refusal> {
+        if self.files.may_ask(token) {
+            return Ok(self.owner.clone());
+        }
+        let found = self.row(token).await?;
+        match &found.asked.purpose {
+            Purpose::Api(grants) => Ok(Caller {
+                actor: format!("token {}", found.asked.name).into(),
+                grants: Arc::new(grants.clone()),
+                expires_at: found.asked.expires_at,
+                digest: Secret::parse(&found.asked.digest),
+            }),
+            Purpose::Join(_) => Err(Refusal::Unknown),
+        }
+    }
+
+    /// Whether a caller of a while ago is still believed; while nobody can tell, he is.
+    pub(crate) async fn still(&self, caller: &Caller) -> bool {
+        let (Some(digest), Ok(copy)) = (&caller.digest, self.fresh().await) else {
+            return true;
+        };
+        let found = copy.by_digest.get(digest);
+        found.is_some_and(|token| token.is_live(copy.now(self.instant())))
+    }
+
+    /// What a worker with `token` may be; anything, if there are no bounds.
+    async fn joiner(&self, token: &str) -> Result<Option<Bounds>, Refusal> {
+        if self.files.may_join(token) {
+            return Ok(None);
+        }
+        match self.row(token).await?.asked.purpose {
+            Purpose::Join(bounds) => Ok(Some(bounds)),
+            Purpose::Api(_) => Err(Refusal::Unknown),
+        }
+    }
+
+    /// The live token whose secret this is.
+    async fn row(&self, token: &str) -> Result<AccessToken, Refusal> {
+        if !token.starts_with(PREFIX) || token.len() > MAX_TOKEN_BYTES {
+            return Err(Refusal::Unknown);
+        }
+        let copy = self
+            .fresh()
+            .await
+            .map_err(|e| Refusal::Away(e.to_string()))?;
+        let found = copy.by_digest.get(&Secret::of(token));
+        let found = found.ok_or(Refusal::Unknown)?;
+        let name = &found.asked.name;
+        if let Some(at) = found.revoked_at {
+            return Err(Refusal::Over(format!("{name} was revoked at {at}")));
+        }
+        let now = copy.now(self.instant());
+        if !found.is_live(now) {
+            return Err(Refusal::Over(format!("{name} has expired")));
+        }
+        self.note(found, now).await;
+        Ok(found.clone())
+    }
+
+    /// Sees to it that the next request reads the tokens again.
+    pub(crate) fn forget(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        *self.copy.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
+    fn kept(&self) -> Arc<Copy> {
+        self.copy
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// A copy that may be believed, read anew if need be: by one request, while others wait for it.
+    async fn fresh(&self) -> Result<Arc<Copy>, port::Error> {
+        let kept = self.kept();
+        if kept.is_within(FRESH, self.instant()) {
+            return Ok(kept);
+        }
+        let _one = self.reading.lock().await;
+        let kept = self.kept();
+        if kept.is_within(FRESH, self.instant()) {
+            return Ok(kept);
+        }
+        // Its age counts from before it was asked for.
+        let began = self.instant();
+        let changes = self.changes.load(Ordering::SeqCst);
+        let read = tokio::time::timeout(READ_WITHIN, self.read(began)).await;
+        let silent = || port::Error::Unavailable("it does not answer".to_owned());
+        match read.unwrap_or_else(|_| Err(silent())) {
+            Ok(copy) => {
+                let copy = Arc::new(copy);
+                let mut kept = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+                // What was read before a change is good for this request alone.
+                if changes == self.changes.load(Ordering::SeqCst) {
+                    *kept = copy.clone();
+                }
+                Ok(copy)
+            }
+            Err(error) if kept.is_within(STALE, self.instant()) => {
+                tracing::debug!(%error, "tokens are judged by an older copy");
+                Ok(kept)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read(&self, began: Instant) -> Result<Copy, port::Error> {
+        let now = self.store.now().await?;
+        let page = Page {
+            after: None,
+            limit: MAX_PAGE,
+        };
+        let tokens = self.store.list_access_tokens(page).await?;
+        let tokens = tokens.into_iter().filter_map(|token| {
+            let digest = Secret::parse(&token.asked.digest)?;
+            Some((digest, token))
+        });
+        Ok(Copy {
+            read: Some((began, now)),
+            by_digest: tokens.collect(),
+        })
+    }
+
+    /// Notes that a token is used: a write each [`NOTED_EACH`], not one a request.
+    async fn note(&self, token: &AccessToken, now: Timestamp) {
+        let old = now.checked_sub(NOTED_EACH).unwrap_or(Timestamp::MIN);
+        if token.used_at.is_some_and(|at| at > old) {
+            return;
+        }
+        let each = Duration::try_from(NOTED_EACH).unwrap_or_default();
+        {
+            let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let instant = self.instant();
+            noted.retain(|_, at| instant.duration_since(*at) < each);
+            if noted.contains_key(&token.asked.name) {
+                return;
+            }
+            noted.insert(token.asked.name.clone(), instant);
+        }
+        let names = vec![token.asked.name.clone()];
+        if let Err(error) = self.store.note_access_tokens(names).await {
+            tracing::debug!(%error, token = %token.asked.name, "its use is not noted");
+        }
+    }
+}
+
+impl JoinAuth for Access {
+    fn judge<'a>(&'a self, token: &'a str) -> Judged<'a> {
+        Box::pin(self.joiner(token))
+    }
+}
+
+#[cfg(test)]
+mod tests;
