@@ -70,8 +70,13 @@ impl Intake {
                     biased;
                     answer = &mut awaited => break answer,
                     turn = self.writers.acquire() => {
-                        let Ok(_turn) = turn else { continue };
-                        self.write().await;
+                        let Ok(turn) = turn else { continue };
+                        if self.write().await {
+                            continue;
+                        }
+                        // All that was asked for here is on its way with others, who answer it.
+                        drop(turn);
+                        break (&mut awaited).await;
                     }
                 }
             };
@@ -80,8 +85,8 @@ impl Intake {
         answered
     }
 
-    /// Writes what is waiting, as much as one transaction takes.
-    async fn write(&self) {
+    /// Writes what is waiting, as much as one transaction takes; whether anything was.
+    async fn write(&self) -> bool {
         let batch: Vec<Wanted> = {
             let mut waiting = self.lock();
             let actor = waiting.front().map(|wanted| wanted.actor.clone());
@@ -91,7 +96,7 @@ impl Intake {
             waiting.drain(..n).collect()
         };
         let Some(actor) = batch.first().map(|wanted| wanted.actor.clone()) else {
-            return;
+            return false;
         };
         let (runs, answers): (Vec<_>, Vec<_>) = batch
             .into_iter()
@@ -102,6 +107,7 @@ impl Intake {
             // Who does not wait any more asks again, with the same key.
             let _ = answer.send(started);
         }
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
