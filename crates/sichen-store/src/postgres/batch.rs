@@ -19,6 +19,8 @@ use super::sql;
 
 /// Rows in one statement.
 pub(super) const ROWS: usize = 5_000;
+/// Rows that are sent while the next ones are made.
+const STEP: usize = 100;
 
 /// The statements that take many rows, in the order in which they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +78,28 @@ impl Gathered {
         self.rows.entry(to).or_default().push(row.list());
     }
 
+    /// Whether enough rows of one kind are there for a statement of their own.
+    pub fn is_much(&self) -> bool {
+        self.rows.values().any(|rows| rows.len() >= STEP)
+    }
+
+    /// The rows so far, without what is still summed.
+    pub fn take_rows(&mut self) -> Vec<(&'static str, Vec<Param>, u64)> {
+        let mut statements = Vec::new();
+        for (of, rows) in std::mem::take(&mut self.rows) {
+            let mut rows = rows.into_iter();
+            loop {
+                let chunk: Vec<_> = rows.by_ref().take(ROWS).collect();
+                if chunk.is_empty() {
+                    break;
+                }
+                let n = chunk.len() as u64;
+                statements.push((of.statement(), columns(chunk), n));
+            }
+        }
+        statements
+    }
+
     pub fn count_run(&mut self, run: i64, by: [i64; 4]) {
         let sums = self.runs.entry(run).or_default();
         for (sum, by) in sums.iter_mut().zip(by) {
@@ -126,19 +150,7 @@ impl Gathered {
             self.add(Batched::CountGrant, (session, by));
         }
         self.advanced.clear();
-        let mut statements = Vec::new();
-        for (of, rows) in std::mem::take(&mut self.rows) {
-            let mut rows = rows.into_iter();
-            loop {
-                let chunk: Vec<_> = rows.by_ref().take(ROWS).collect();
-                if chunk.is_empty() {
-                    break;
-                }
-                let n = chunk.len() as u64;
-                statements.push((of.statement(), columns(chunk), n));
-            }
-        }
-        statements
+        self.take_rows()
     }
 }
 

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::{
-    ConfigConnectImpl, Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+    ConfigConnectImpl, Connect, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime,
 };
 use futures_util::future::BoxFuture;
 use sichen_core::port::Error;
@@ -212,6 +212,8 @@ fn pool(address: &Address, options: &Options) -> Result<Pool> {
     let recycling_method = RecyclingMethod::Fast;
     let manager = Manager::from_connect(config, dial, ManagerConfig { recycling_method });
     Pool::builder(manager)
+        // The one that was used last: what is seldom asked finds its statements prepared and planned.
+        .queue_mode(QueueMode::Lifo)
         .max_size(options.connections.max(1) as usize)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.statement_timeout))

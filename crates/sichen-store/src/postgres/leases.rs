@@ -175,6 +175,7 @@ pub(super) async fn lease(
                 GrantVerdict::Granted(Box::new(granted), run)
             }
         });
+        tx.step().await?;
     }
     capacities::close(tx, &ledger).await?;
     Ok(verdicts)

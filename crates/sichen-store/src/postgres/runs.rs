@@ -32,6 +32,7 @@ pub(super) async fn create_all(
     let mut verdicts = Vec::with_capacity(runs.len());
     for run in runs {
         verdicts.push(create(tx, fences, run).await?);
+        tx.step().await?;
     }
     Ok(verdicts)
 }

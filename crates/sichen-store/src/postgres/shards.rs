@@ -60,6 +60,7 @@ pub(super) async fn finish_all(tx: &mut Tx, items: Vec<Finish>) -> Result<Vec<Fi
     let mut verdicts = Vec::with_capacity(items.len());
     for item in items {
         verdicts.push(finish(tx, item).await?);
+        tx.step().await?;
     }
     Ok(verdicts)
 }

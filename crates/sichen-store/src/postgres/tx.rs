@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held.
-//! - Events are written last, in one statement; nothing reads them before.
+//! - Events are written behind what they tell of; nothing reads them before the commit.
 //!
 //! # Not here
 //! Which rows a use case locks ([`super::locks`]); retries and commits ([`super::engine`]).
@@ -730,13 +730,24 @@ impl Tx {
         Ok(())
     }
 
-    /// Writes the events and waits for all that was sent.
-    pub async fn finish(&mut self) -> Result<()> {
+    /// Sends what is gathered except for sums, and the events so far, if that is much: the server works on
+    /// it while the rest is made.
+    pub async fn step(&mut self) -> Result<()> {
+        if !self.gathered(|gathered| gathered.is_much()) {
+            return Ok(());
+        }
+        for (statement, columns, rows) in self.gathered(Gathered::take_rows) {
+            self.send(statement, columns, rows).await?;
+        }
+        self.log().await
+    }
+
+    /// Sends the events so far.
+    async fn log(&mut self) -> Result<()> {
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.clone()),
             None => (uuid::Uuid::nil(), String::new()),
         };
-        self.flush().await?;
         let events = std::mem::take(&mut self.events);
         for chunk in events.chunks(EVENTS) {
             let texts = |f: fn(&Noted) -> &str| -> Vec<String> {
@@ -764,8 +775,15 @@ impl Tx {
                 texts(|e| &e.cause),
                 texts(|e| &e.data),
             ];
-            self.must(sql::INSERT_EVENT, params).await?;
+            self.send(sql::INSERT_EVENT, params, 1).await?;
         }
+        Ok(())
+    }
+
+    /// Writes the events and waits for all that was sent.
+    pub async fn finish(&mut self) -> Result<()> {
+        self.flush().await?;
+        self.log().await?;
         let told = self.now > Timestamp::UNIX_EPOCH;
         if told && Time::is_behind(self.clock.mark, self.now) {
             // Somebody else may have raised it.
