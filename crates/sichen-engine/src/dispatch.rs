@@ -494,7 +494,7 @@ impl Dispatcher {
     ) -> Vec<Fence> {
         let mut fences: BTreeMap<Name, Option<Fence>> = BTreeMap::new();
         for run in runs {
-            let [only] = run.shards.as_slice() else {
+            let [only] = &*run.shards else {
                 continue;
             };
             let plan = matches!(only, Descriptor::Plan { .. });
@@ -554,7 +554,7 @@ impl Dispatcher {
                 }
                 continue;
             }
-            let plan = matches!(new.shards.as_slice(), [Descriptor::Plan { .. }]);
+            let plan = matches!(&*new.shards, [Descriptor::Plan { .. }]);
             let later = new.ready_at > now || new.waits.is_some();
             let limited = (new.terms.parallelism as usize) < new.shards.len();
             if plan || later || limited {

@@ -28,7 +28,7 @@ use sichen_core::name::Name;
 /// gone.
 pub const MAX_WAITING: usize = 200_000;
 /// Runs with waiting shards that it keeps in memory.
-pub const MAX_WAITING_RUNS: usize = 20_000;
+pub const MAX_WAITING_RUNS: usize = 30_000;
 /// Runs offered to one plan.
 const HEADS: u32 = 1_500;
 /// One plan in so many is offered others besides, in turn.

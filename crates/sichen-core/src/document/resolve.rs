@@ -74,7 +74,7 @@ pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRu
         period: request.period,
         nominal: None,
         terms,
-        shards,
+        shards: shards.into(),
         ready_at: now,
         backfill: None,
         waits: None,

@@ -38,7 +38,8 @@ pub struct NewRun {
     /// What its attempts need.
     pub terms: RunTerms,
     /// Its shards, numbered from 0; or a single [`Descriptor::Plan`], which becomes the plan step.
-    pub shards: Vec<Descriptor>,
+    /// Shared: there may be a hundred thousand, and a run is copied on its way.
+    pub shards: Arc<[Descriptor]>,
     /// Not to be granted before.
     pub ready_at: Timestamp,
     /// The backfill in whose lane it runs.

@@ -97,7 +97,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     if waits.is_some() {
         count_waiting(tx.state, new.job, 1);
     }
-    insert_shards(tx, id, birth.first, new.shards, birth.ready_at);
+    insert_shards(tx, id, birth.first, &new.shards, birth.ready_at);
     for old in replaced {
         stop(tx, old, StopCause::Cancel, &detail);
     }
@@ -119,12 +119,12 @@ pub(super) fn insert_shards(
     tx: &mut Tx<'_>,
     run: RunId,
     first: i32,
-    descriptors: Vec<Descriptor>,
+    descriptors: &[Descriptor],
     ready_at: Timestamp,
 ) {
     for (no, descriptor) in (first..).zip(descriptors) {
         let key = ShardKey::new(run, no);
-        let shard = Shard::waiting(key, descriptor, ready_at);
+        let shard = Shard::waiting(key, descriptor.clone(), ready_at);
         tx.state.shards.insert(
             key,
             ShardRow {

@@ -173,7 +173,7 @@ fn expand(tx: &mut Tx<'_>, plan: ShardKey, descriptors: Vec<Descriptor>) {
         ..Happened::new(Kind::RunExpanded, state, state)
     };
     tx.event(Entity::Run(plan.run), ver, happened);
-    runs::insert_shards(tx, plan.run, 0, descriptors, now);
+    runs::insert_shards(tx, plan.run, 0, &descriptors, now);
     if let Some((cause, _)) = stop {
         runs::stop_waiting(tx, plan.run, cause);
     }

@@ -140,7 +140,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));
     };
-    let Some(descriptor) = new.shards.into_iter().next() else {
+    let Some(descriptor) = new.shards.first().cloned() else {
         return Ok(CreateVerdict::Created(id, None));
     };
     let born = Some((place, &new.terms.pool));

@@ -92,6 +92,8 @@ pub(super) struct Read {
     recording: Mutex<Option<Coming>>,
     kept: Mutex<Kept>,
     gathered: Mutex<Gathered>,
+    /// Ids that were drawn for this transaction alone.
+    ids: Mutex<VecDeque<u64>>,
     /// Whether what failed last may fare better anew.
     again: AtomicBool,
     /// Whether a transaction is open on the server: such a connection never goes back to the pool.
@@ -126,6 +128,7 @@ impl Read {
             recording: Mutex::default(),
             kept: Mutex::default(),
             gathered: Mutex::default(),
+            ids: Mutex::default(),
             again: AtomicBool::new(false),
             open: AtomicBool::new(false),
         }
@@ -465,6 +468,12 @@ impl Drop for Read {
         // would not be closed but go back to the pool, open.
         locked(&self.flights).clear();
         locked(&self.recording).take();
+        let unused = std::mem::take(&mut *locked(&self.ids));
+        if !unused.is_empty() {
+            let mut ids = locked(&self.common.ids);
+            ids.extend(unused);
+            ids.make_contiguous().sort_unstable();
+        }
         if self.open.load(Ordering::Relaxed)
             && let Some(link) = self.link.take().and_then(Arc::into_inner)
         {
@@ -672,22 +681,29 @@ impl Tx {
 
     /// A new id.
     pub async fn next_id(&self) -> Result<u64> {
-        let reserved = locked(&self.common.ids).pop_front();
-        if let Some(id) = reserved {
+        let own = locked(&self.ids).pop_front();
+        let left = || locked(&self.common.ids).pop_front();
+        if let Some(id) = own.or_else(left) {
             return Ok(id);
         }
         let id = self.one(sql::NEXT_IDS, [1], |row| row.u64(0)).await?;
         id.ok_or_else(|| Error::Corrupt("the sequence of ids is gone".into()))
     }
 
-    /// Draws ids ahead, so that about `n` are there without asking for each.
+    /// Takes `n` ids for this transaction: those that others left, and drawn ones.
     pub async fn reserve_ids(&self, n: usize) -> Result<()> {
-        let missing = n.saturating_sub(locked(&self.common.ids).len());
+        let left: VecDeque<u64> = {
+            let mut left = locked(&self.common.ids);
+            let n = n.min(left.len());
+            left.drain(..n).collect()
+        };
+        let missing = n.saturating_sub(left.len());
+        locked(&self.ids).extend(left);
         if missing > 0 {
             let drawn = self
                 .all(sql::NEXT_IDS, [int(missing as u64)], |row| row.u64(0))
                 .await?;
-            locked(&self.common.ids).extend(drawn);
+            locked(&self.ids).extend(drawn);
         }
         Ok(())
     }

@@ -226,7 +226,7 @@ impl Bench {
             period: None,
             nominal: None,
             terms: terms(),
-            shards,
+            shards: shards.into(),
             ready_at: self.now(),
             backfill: None,
             waits: None,

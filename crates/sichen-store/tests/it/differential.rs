@@ -697,7 +697,7 @@ impl Pair {
             }),
             nominal: self.dice.once_in(3).then(nominal),
             terms,
-            shards,
+            shards: shards.into(),
             ready_at: now + SignedDuration::from_secs(self.dice.roll(3) as i64),
             backfill: None,
             waits,

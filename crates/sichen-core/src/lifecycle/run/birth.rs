@@ -77,7 +77,7 @@ impl NewRun {
     /// How it begins at `now`; `granted`: its only shard goes to its [`heir`](NewRun::heir).
     #[must_use]
     pub fn birth(&self, granted: bool, now: Timestamp) -> Birth {
-        let plan = matches!(self.shards.as_slice(), [Descriptor::Plan { .. }]);
+        let plan = matches!(&*self.shards, [Descriptor::Plan { .. }]);
         let open = u32::try_from(self.shards.len()).unwrap_or(u32::MAX);
         let state = match open {
             0 => RunState::Succeeded,

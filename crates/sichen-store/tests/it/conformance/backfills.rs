@@ -388,7 +388,7 @@ pub fn outcomes_are_counted_as_runs_close(b: &Bench) {
     let mut starts: Vec<Start> = (1..=3).map(|s| write(b, job, s, 0)).collect();
     // One without input is closed as it is written.
     let none = NewRun {
-        shards: Vec::new(),
+        shards: [].into(),
         ..b.planned_run(job, at(4))
     };
     starts.push(Start::Write(Box::new(none)));

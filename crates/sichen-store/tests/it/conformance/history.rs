@@ -131,7 +131,7 @@ pub fn old_closed_runs_are_removed_with_their_events(b: &Bench) {
 pub fn a_removed_instant_stays_decided(b: &Bench) {
     let (job, janitor) = (b.job("nightly"), b.fence(DutyKey::Janitor));
     let planned = NewRun {
-        shards: vec![],
+        shards: [].into(),
         ..b.planned_run(job, at(-5))
     };
     b.create(planned.clone());

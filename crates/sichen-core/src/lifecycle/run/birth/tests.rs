@@ -34,7 +34,7 @@ fn new(shards: Vec<Descriptor>) -> NewRun {
             start_by: None,
             uses: crate::capacity::Uses::default(),
         },
-        shards,
+        shards: shards.into(),
         ready_at: NOW,
         backfill: None,
         waits: None,
@@ -80,7 +80,7 @@ fn who_waits_is_parked_and_who_has_no_input_waits_for_nobody() {
     let birth = waiting.birth(false, NOW);
     assert_eq!((birth.ready_at, birth.replaces()), (parked(), true));
     let empty = NewRun {
-        shards: Vec::new(),
+        shards: [].into(),
         ..waiting
     };
     let birth = empty.birth(false, NOW);
