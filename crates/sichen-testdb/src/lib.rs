@@ -12,6 +12,7 @@
 // Development only: what goes wrong here fails the test that asked, and says why.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod disk;
 pub mod pgbouncer;
 pub mod postgres;
 mod programs;

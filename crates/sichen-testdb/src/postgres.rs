@@ -51,7 +51,10 @@ impl Default for Options {
 pub struct Server {
     programs: PathBuf,
     options: Options,
-    dir: tempfile::TempDir,
+    /// Its files, its socket and its log.
+    dir: PathBuf,
+    /// Taken away with it.
+    _kept: tempfile::TempDir,
     port: Option<u16>,
     child: Option<Child>,
 }
@@ -59,11 +62,20 @@ pub struct Server {
 impl Server {
     /// A new, empty server; `None`, and said so, if PostgreSQL is left out by name.
     pub fn start(options: Options) -> Option<Self> {
-        let programs = postgres_programs()?;
         let base = base();
         sweep(&base);
+        Self::start_with(options, &base, &[])
+    }
+
+    /// The same with its files below `base`, a small disk: its log comes in small pieces.
+    pub fn start_in(options: Options, base: &Path) -> Option<Self> {
+        Self::start_with(options, base, &["--wal-segsize=1"])
+    }
+
+    fn start_with(options: Options, base: &Path, more: &[&str]) -> Option<Self> {
+        let programs = postgres_programs()?;
         let prefix = format!("{PREFIX}{}-", std::process::id());
-        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(&base);
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
         let dir = dir.unwrap_or_else(|e| panic!("a directory in {}: {e}", base.display()));
         if geteuid().is_root() {
             let user = User::from_name("postgres").expect("users are known");
@@ -76,13 +88,17 @@ impl Server {
         let mut server = Server {
             programs,
             options,
-            dir,
+            dir: dir.path().to_owned(),
+            _kept: dir,
             port: None,
             child: None,
         };
         let made = server
             .command("initdb")
-            .args(["--no-sync", "--auth=trust", "--username=postgres"])
+            .args(["--auth=trust", "--username=postgres"])
+            // Without it a cut of the power would leave nothing of the new files.
+            .args((!options.durable).then_some("--no-sync"))
+            .args(more)
             .args(["--encoding=UTF8", "--locale=C", "--pgdata"])
             .arg(server.data())
             .output()
@@ -116,18 +132,54 @@ impl Server {
         assert!(self.comes_up(), "it does not start:\n{}", self.log());
     }
 
+    /// All of its processes are stopped where they are and `cut` cuts the power of their disk; what that has
+    /// left, at the place that `cut` returns, is started again on the same port.
+    ///
+    /// # Panics
+    /// If it is not running, or does not start again.
+    pub fn lose_power(&mut self, cut: impl FnOnce(&Path) -> PathBuf) {
+        let mut child = self.child.take().expect("it is running");
+        let all = || {
+            let mut pids = children(child.id());
+            pids.push(child.id());
+            pids
+        };
+        let all_of = |signal| {
+            for pid in all() {
+                // A backend may end by itself.
+                let _ = kill(Pid::from_raw(i32::try_from(pid).expect("a pid")), signal);
+            }
+        };
+        all_of(Signal::SIGSTOP);
+        let place = cut(&self.dir);
+        all_of(Signal::SIGKILL);
+        child.wait().expect("it ends");
+        self.dir = place;
+        assert!(self.comes_up(), "it does not start again:\n{}", self.log());
+    }
+
+    /// Whether it has ended by itself; then it may be started again.
+    pub fn has_died(&mut self) -> bool {
+        let child = self.child.as_mut();
+        let died = child.is_some_and(|child| child.try_wait().expect("it is a child").is_some());
+        if died {
+            self.child = None;
+        }
+        died
+    }
+
     fn comes_up(&mut self) -> bool {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
-            .open(self.dir.path().join("log"));
+            .open(self.dir.join("log"));
         let on = |yes: bool| if yes { "on" } else { "off" };
         let durable = on(self.options.durable);
         let listen = if self.port.is_some() { "127.0.0.1" } else { "" };
         let settings = [
             format!("listen_addresses={listen}"),
             format!("port={}", self.socket_port()),
-            format!("unix_socket_directories={}", self.dir.path().display()),
+            format!("unix_socket_directories={}", self.dir.display()),
             format!("fsync={durable}"),
             format!("full_page_writes={durable}"),
             format!("max_connections={}", self.options.connections),
@@ -184,17 +236,17 @@ impl Server {
             }
         }
         command.env("LC_ALL", "C").stdin(Stdio::null());
-        command.current_dir(self.dir.path());
+        command.current_dir(&self.dir);
         command
     }
 
     fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.dir.join("data")
     }
 
     /// The directory of its socket.
     pub fn socket_dir(&self) -> &Path {
-        self.dir.path()
+        &self.dir
     }
 
     /// The number in its socket's name.
@@ -212,7 +264,7 @@ impl Server {
 
     /// What it has said.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
     /// Stops it as a crash would (`immediate`), and waits for its end.
@@ -296,4 +348,27 @@ pub(crate) fn until(mut is_so: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Pids of the processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        // The second field is a name in brackets, which may hold anything.
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        let of = after
+            .split_whitespace()
+            .nth(1)
+            .and_then(|field| field.parse().ok());
+        if of == Some(parent) {
+            found.push(pid);
+        }
+    }
+    found
 }

@@ -3,6 +3,8 @@
 //! # Invariants
 //! - `BEGIN IMMEDIATE` always: the lock is there before the clock is read or a row is looked at.
 //! - The clock's mark and the counters are committed with what was written by them.
+//! - After a flush that failed nothing is written any more: what the disk holds is not known, and a later
+//!   flush that succeeds says nothing of it.
 //!
 //! # Not here
 //! The thread and its queue ([`super::engine`]).
@@ -53,6 +55,8 @@ pub(super) struct Writer {
     counters: Counters,
     /// What the meta row has by the last commit: counters, mark, and whether time is held.
     saved: (Counters, Timestamp, bool),
+    /// A flush failed: the file is not written again before the store is opened anew.
+    broken_disk: Option<String>,
     /// A savepoint could not be closed, so it is not known what the transaction holds.
     broken: bool,
     /// The use cases of the open transaction, where a crash may be asked for.
@@ -76,6 +80,7 @@ impl Writer {
             keeper: Arc::clone(&keeper),
             counters,
             saved,
+            broken_disk: None,
             broken: false,
             cases: Vec::new(),
         };
@@ -92,6 +97,9 @@ impl Writer {
     }
 
     pub fn begin(&mut self) -> std::result::Result<(), Failed> {
+        if let Some(reason) = &self.broken_disk {
+            return Err(Failed::Undone(reason.clone()));
+        }
         self.conn
             .execute_batch("begin immediate")
             .map_err(|e| classify(fault(e)))
@@ -165,6 +173,14 @@ impl Writer {
         }
         self.cases.clear();
         self.broken = false;
+        if let Err(Failed::Unknown(reason)) = &done {
+            let reason = format!(
+                "SC3009: a flush of the database to its disk failed ({reason}); it is not written again before \
+                 the server is restarted"
+            );
+            tracing::error!(reason, "the store takes no more writes");
+            self.broken_disk = Some(reason);
+        }
         if done.is_err() {
             if !self.conn.is_autocommit() {
                 let _ = self.conn.execute_batch("rollback");
@@ -234,6 +250,9 @@ impl Writer {
 
     /// Shrinks the write-ahead log while nobody waits.
     pub fn tidy(&mut self) {
+        if self.broken_disk.is_some() {
+            return;
+        }
         let done = self
             .conn
             .query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));

@@ -4,6 +4,7 @@
 //! - Harm is done from outside, as an operator or a foreign program would: nothing here knows the
 //!   store's tables but those that it is told to lock.
 
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use sichen_testdb::pgbouncer::{self, Pgbouncer};
@@ -27,6 +28,29 @@ impl Database {
         };
         let server = postgres::Server::start(options)?;
         Some(Self { server })
+    }
+
+    /// One whose files are below `base`, and that flushes them or not.
+    pub fn start_in(base: &Path, durable: bool) -> Option<Self> {
+        let options = postgres::Options {
+            durable,
+            port: true,
+            ..postgres::Options::default()
+        };
+        let server = postgres::Server::start_in(options, base)?;
+        Some(Self { server })
+    }
+
+    /// Its disk loses its power ([`postgres::Server::lose_power`]).
+    pub fn lose_power(&mut self, cut: impl FnOnce(&Path) -> PathBuf) {
+        self.server.lose_power(cut);
+    }
+
+    /// Again, where it was, if it has ended by itself.
+    pub fn start_if_dead(&mut self) {
+        if self.server.has_died() {
+            self.server.start_again();
+        }
     }
 
     /// Where a program finds it.

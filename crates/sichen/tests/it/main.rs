@@ -45,6 +45,7 @@ mod session;
 mod several;
 mod several_database;
 mod several_workers;
+mod storage;
 mod tls;
 mod verify;
 mod waiting;

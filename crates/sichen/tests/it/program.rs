@@ -61,6 +61,27 @@ pub fn started(mut command: Command) -> Process {
     process
 }
 
+/// The same by another program, which is given the program's path and words.
+pub fn command_by(before: &[String], words: &[&str]) -> Command {
+    let program = command(words);
+    let Some((by, more)) = before.split_first() else {
+        return program;
+    };
+    let mut command = Command::new(by);
+    command
+        .args(more)
+        .arg(program.get_program())
+        .args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
 /// Starts a process that says nothing first.
 pub fn spawn(words: &[&str]) -> Process {
     spawned(command(words))
@@ -97,6 +118,17 @@ impl Process {
     /// Its pid.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
+    /// It and all that descend from it.
+    pub fn tree(&self) -> Vec<Pid> {
+        let mut all = vec![self.pid()];
+        let mut seen = 0;
+        while let Some(pid) = all.get(seen).copied() {
+            all.extend(children(pid));
+            seen += 1;
+        }
+        all
     }
 
     /// Sends it a signal.

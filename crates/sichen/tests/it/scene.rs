@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::database::Database;
-use crate::program::{Client, PATIENCE, Process, command, spawned, started, until};
+use crate::program::{Client, PATIENCE, Process, command_by, spawned, started, until};
 
 /// What a server keeps its truth in.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +92,33 @@ impl Scene {
         })
     }
 
+    /// On SQLite, with its data below `base`; the server is started by another program, if one is given.
+    pub fn in_dir(base: &Path, by: Option<&[String]>) -> Self {
+        let dir = tempfile::tempdir_in(base).unwrap();
+        Self::by(by.unwrap_or_default(), dir, None, &[], Vec::new())
+    }
+
+    /// On this database.
+    pub fn on_database(database: Database) -> Self {
+        let store = Some(database.url());
+        Self {
+            database: Some(database),
+            ..Self::on(tempfile::tempdir().unwrap(), store, &[], Vec::new())
+        }
+    }
+
     /// With its data below `dir`, on this store.
     pub fn on(
+        dir: tempfile::TempDir,
+        store: Option<String>,
+        more: &[&str],
+        variables: Vec<(String, String)>,
+    ) -> Self {
+        Self::by(&[], dir, store, more, variables)
+    }
+
+    fn by(
+        by: &[String],
         dir: tempfile::TempDir,
         store: Option<String>,
         more: &[&str],
@@ -105,7 +130,7 @@ impl Scene {
         if let Some(store) = &store {
             options.extend(["--store".to_owned(), store.clone()]);
         }
-        let server = serve(&options, &variables, "127.0.0.1:0");
+        let server = serve(by, &options, &variables, "127.0.0.1:0");
         let client = Client::new(&server.url, &data);
         Self {
             server,
@@ -137,7 +162,7 @@ impl Scene {
     /// The server, which has ended, again on the same port.
     pub fn start_server_again(&mut self) {
         let address = self.server.url.strip_prefix("http://").unwrap().to_owned();
-        self.server = serve(&self.options, &self.variables, &address);
+        self.server = serve(&[], &self.options, &self.variables, &address);
     }
 
     /// What `/readyz` answers: its status, and why.
@@ -175,10 +200,26 @@ impl Scene {
 
     /// A worker that may start `/bin/sh`.
     pub fn worker(&self, name: &str, server: &str, slots: u32) -> Process {
+        self.worker_of(name, server, &self.path(name), slots, &[])
+    }
+
+    /// The worker `w1` with its data in `data`, started by another program if one is given.
+    pub fn worker_at(&self, data: &Path, slots: u32, by: Option<&[String]>) -> Process {
+        self.worker_of("w1", &self.server.url, data, slots, by.unwrap_or_default())
+    }
+
+    fn worker_of(
+        &self,
+        name: &str,
+        server: &str,
+        data: &Path,
+        slots: u32,
+        by: &[String],
+    ) -> Process {
         let config = self.path("worker.yaml");
         std::fs::write(&config, "allow_programs: [/bin/sh]\nbuiltin: true\n").unwrap();
-        let (data, join) = (self.path(name), self.path("server/join-token"));
-        let mut command = command(&[
+        let join = self.path("server/join-token");
+        let words = [
             "worker",
             "--config",
             text(&config),
@@ -187,12 +228,13 @@ impl Scene {
             "--server",
             server,
             "--data",
-            text(&data),
+            text(data),
             "--join-token-file",
             text(&join),
             "--slots",
             &slots.to_string(),
-        ]);
+        ];
+        let mut command = command_by(by, &words);
         command.envs(self.variables.iter().cloned());
         spawned(command)
     }
@@ -305,10 +347,15 @@ impl Scene {
     }
 }
 
-fn serve(options: &[String], variables: &[(String, String)], address: &str) -> Process {
+fn serve(
+    by: &[String],
+    options: &[String],
+    variables: &[(String, String)],
+    address: &str,
+) -> Process {
     let mut words = vec!["server", "--listen", address];
     words.extend(options.iter().map(String::as_str));
-    let mut command = command(&words);
+    let mut command = command_by(by, &words);
     command.envs(variables.iter().cloned());
     started(command)
 }
