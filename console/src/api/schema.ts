@@ -228,8 +228,8 @@ export interface paths {
         };
         /**
          * Jobs by namespace and name.
-         * @description With `search` or `state`, or for a caller who does not see all namespaces, a request looks at no more than 10,000 jobs: a page may be short, even
-         *     empty, and have a `next`.
+         * @description With `search` or `state`, or for a caller who does not see all namespaces, a request looks at no
+         *     more than 10,000 jobs: a page may be short, even empty, and have a `next`.
          */
         get: operations["jobs_list"];
         put?: never;
@@ -498,6 +498,44 @@ export interface paths {
         get: operations["cluster_members"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Namespaces of which something was set, by name. All others have the weight 100 and no limit. */
+        get: operations["namespaces_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What one namespace may have, set or not. */
+        get: operations["namespaces_one"];
+        put?: never;
+        /**
+         * Sets what a namespace may have of the pools. A limit below what runs ends nothing: nothing more is
+         *     started until less runs.
+         */
+        post: operations["namespaces_set"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1541,6 +1579,38 @@ export interface components {
              */
             revision: number;
         };
+        /** @description What a namespace may have of the pools. */
+        Namespace: {
+            /**
+             * Format: int32
+             * @description Shards that may run at once, in all pools together; left out if that is not limited.
+             */
+            max_running?: number | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Shards that run now; counted only where they are limited.
+             */
+            running?: number | null;
+            /**
+             * Format: int32
+             * @description Raised by each change; 0 if nothing was set.
+             */
+            version: number;
+            /**
+             * Format: int32
+             * @description Its part of a pool beside the other namespaces that have work for it: 100 if nothing was set.
+             */
+            weight: number;
+        };
+        /** @description Namespaces of which something was set, by name. */
+        NamespacePage: {
+            /** @description The namespaces. */
+            items: components["schemas"]["Namespace"][];
+            /** @description `after` of the next page, if there is one. */
+            next?: string | null;
+        };
         /** @description A token that is to be made: with `roles` it asks the API, with `pool` it lets workers join. */
         NewToken: {
             /** @description The instant from which it is over; never if left out. */
@@ -1889,6 +1959,21 @@ export interface components {
             /** @description The release. */
             version: string;
         };
+        /** @description A change of what a namespace may have; what is left out stays as it is. */
+        SetNamespace: {
+            /**
+             * Format: int32
+             * @description Shards that may run at once; what runs beyond that goes on.
+             */
+            max_running?: number | null;
+            /** @description Takes the limit of running shards away. */
+            unlimited?: boolean;
+            /**
+             * Format: int32
+             * @description The weight, 1 to 10,000.
+             */
+            weight?: number | null;
+        };
         /** @description A shard. */
         Shard: {
             /**
@@ -2131,11 +2216,20 @@ export interface components {
         What: "calendars" | "jobs";
         /** @description One reason. */
         Why: {
+            /** @description What ends the wait. */
+            ends?: string;
+            /**
+             * Format: int32
+             * @description How many shards it is the reason of; 0 if it is the run's alone.
+             */
+            shards?: number;
+            /** @description Since when the first of those has waited, if it is known. */
+            since?: string | null;
             /** @description For people. */
             text: string;
             /**
              * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `no_owner`, `parallelism`,
-             *     `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
+             *     `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
              */
             word: string;
         };
@@ -3188,6 +3282,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Members"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    namespaces_list: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                after?: string;
+                /** @description Rows of a page, 1 to 1,000; 100 if left out. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespacePage"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    namespaces_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Namespace"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    namespaces_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetNamespace"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Namespace"];
                 };
             };
             default: {

@@ -13,6 +13,7 @@
 
 pub mod fair;
 pub mod queue;
+pub mod why;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

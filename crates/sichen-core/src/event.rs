@@ -42,11 +42,13 @@ pub enum Entity {
     AccessToken(Name),
     /// A capacity.
     Capacity(Name),
+    /// A namespace.
+    Namespace(Name),
 }
 
 impl Entity {
-    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill`, `access_token` or
-    /// `capacity`.
+    /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill`, `access_token`,
+    /// `capacity` or `namespace`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -60,6 +62,7 @@ impl Entity {
             Entity::Backfill(_) => "backfill",
             Entity::AccessToken(_) => "access_token",
             Entity::Capacity(_) => "capacity",
+            Entity::Namespace(_) => "namespace",
         }
     }
 
@@ -77,6 +80,7 @@ impl Entity {
             Entity::Backfill(id) => id.to_string(),
             Entity::AccessToken(name) => name.to_string(),
             Entity::Capacity(name) => name.to_string(),
+            Entity::Namespace(name) => name.to_string(),
         }
     }
 
@@ -100,6 +104,7 @@ impl Entity {
             "backfill" => Entity::Backfill(BackfillId(id.parse().ok()?)),
             "access_token" => Entity::AccessToken(Name::new(id).ok()?),
             "capacity" => Entity::Capacity(Name::new(id).ok()?),
+            "namespace" => Entity::Namespace(Name::new(id).ok()?),
             _ => return None,
         })
     }
@@ -125,6 +130,8 @@ words! {
         CapacityApplied = "capacity_applied",
         /// A capacity that nothing uses was deleted.
         CapacityDeleted = "capacity_deleted",
+        /// What a namespace may have was set; data: weight, max_running.
+        NamespaceSet = "namespace_set",
         /// A job was paused.
         JobPaused = "job_paused",
         /// A job was resumed.

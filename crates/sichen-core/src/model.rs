@@ -128,6 +128,51 @@ pub struct Job {
     pub created_at: Timestamp,
 }
 
+/// What a namespace may have of the pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: Name,
+    /// Raised by each change; 0 if nobody has set anything.
+    pub ver: u32,
+    /// Its part of a pool beside others', 1 to [`crate::dispatch::fair::MAX_WEIGHT`].
+    pub weight: u32,
+    /// Shards that may run at once, in all pools together; no limit if `None`.
+    pub max_running: Option<u32>,
+}
+
+/// A change of what a namespace may have; what is left out stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceChange {
+    /// The weight.
+    pub weight: Option<u32>,
+    /// The most shards at once; `Some(None)` takes the limit away.
+    pub max_running: Option<Option<u32>>,
+}
+
+impl Namespace {
+    /// With `change`; the next version, or the same if nothing changes.
+    #[must_use]
+    pub fn changed(self, change: &NamespaceChange) -> Self {
+        let mut new = self.clone();
+        new.weight = change.weight.unwrap_or(new.weight);
+        new.max_running = change.max_running.unwrap_or(new.max_running);
+        new.ver += u32::from(new != self);
+        new
+    }
+
+    /// A namespace of which nothing was set.
+    #[must_use]
+    pub fn plain(name: Name) -> Self {
+        Self {
+            name,
+            ver: 0,
+            weight: crate::dispatch::fair::WEIGHT,
+            max_running: None,
+        }
+    }
+}
+
 /// A calendar's row with its newest document. Documents of versions never change, and no version's
 /// number is used twice, also if the calendar is deleted and made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -579,6 +624,8 @@ pub struct Dump {
     pub capacity_uses: Vec<(Name, JobUid, u32)>,
     /// What is held of capacities, and what was and may not have been taken away yet.
     pub holds: Vec<Hold>,
+    /// Namespaces of which something was set.
+    pub namespaces: Vec<Namespace>,
     /// Runs.
     pub runs: Vec<Run>,
     /// Shards.

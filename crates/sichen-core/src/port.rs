@@ -10,7 +10,8 @@
 //! - Each change writes its event in the same transaction ([`crate::event`]).
 //! - Time is the store's own, read after the transaction has its lock, and never goes back.
 //! - A method that takes a [`Fence`] writes nothing under an old term.
-//! - Lock order: duty → calendar → job → run → shard (ascending) → session → capacity (by name).
+//! - Lock order: duty → calendar → job → run → shard (ascending) → session → capacity (by name)
+//!   → namespace (by name).
 //!
 //! # Not here
 //! Transaction handles: none leaves a store.
@@ -30,8 +31,8 @@ use crate::ids::{
 };
 use crate::lifecycle::StopCause;
 use crate::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
-    Shard, Standing, Waiter,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
+    Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use crate::name::{JobName, Name};
 use crate::timekeeping::Told;
@@ -343,6 +344,13 @@ pub trait Store: Send + Sync + 'static {
         job: JobUid,
         page: Page<Revision>,
     ) -> Answer<'_, Vec<(Revision, Option<Timestamp>)>>;
+
+    // -- namespaces --
+    /// Sets what a namespace may have; as it is then. If nothing changes, nothing is written.
+    fn set_namespace(&self, op: Op, name: Name, change: NamespaceChange) -> Answer<'_, Namespace>;
+    /// Namespaces of which something was set, by name; with how many of its shards run, if that is
+    /// limited.
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>>;
 
     // -- dispatch --
     /// For open runs of the pool that are not being stopped, in the order of their places behind

@@ -18,6 +18,7 @@ mod calendars;
 mod explain;
 mod jobs;
 mod names;
+mod namespaces;
 mod runs;
 mod start;
 

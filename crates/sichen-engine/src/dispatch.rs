@@ -152,7 +152,7 @@ impl Dispatcher {
     /// seen by the last look.
     #[must_use]
     pub fn something_comes_later(&self) -> bool {
-        self.room.something_comes_later()
+        self.room.something_comes_later() || self.fair.has_limits()
     }
 
     /// Whether shards may be waiting that a free slot could take.
@@ -218,6 +218,10 @@ impl Dispatcher {
                 self.forget(&pool);
                 continue;
             };
+            if self.room.reads_first(&pool, now) {
+                pass.next_ready = Some(now);
+                continue;
+            }
             loop {
                 let (candidates, ready) = self.room.snapshot(&pool, MAX_BATCH);
                 let placements = self.fair.plan(&pool, &ready, &candidates, now);
@@ -291,6 +295,10 @@ impl Dispatcher {
                 Some(GrantVerdict::Refused(reason)) => {
                     tracing::debug!(shard = %grant.key, ?reason, "grant refused");
                     pass.refused += 1;
+                    if reason == GrantRefused::Namespace {
+                        self.park(pool, grant.key.run).await?;
+                        continue;
+                    }
                     if reason != GrantRefused::NotReady {
                         // It still waits; who may have it is to be looked at anew.
                         self.room.incomplete(pool);
@@ -315,6 +323,15 @@ impl Dispatcher {
         Ok(granted)
     }
 
+    /// Leaves the namespace of `run` alone until one of its shards ends or it is looked at anew.
+    async fn park(&self, pool: &Name, run: RunId) -> Result<(), Error> {
+        if let Some((run, _)) = self.context.store.get_run(run).await? {
+            self.fair.full(pool, &run.job_name.namespace);
+        }
+        self.room.incomplete(pool);
+        Ok(())
+    }
+
     async fn dispatch_pool(
         &self,
         pool: &Name,
@@ -327,10 +344,10 @@ impl Dispatcher {
         if free == 0 {
             self.room.sessions(pool, candidates);
             // What waits was not read: the next free slot asks for it.
-            self.room.incomplete(pool);
+            self.room.unread(pool);
             return Ok(Next::After(now));
         }
-        self.room.begin(pool);
+        self.room.begin(pool, now);
         let first = self
             .context
             .store
@@ -363,6 +380,7 @@ impl Dispatcher {
                 known.insert(run.id, document);
             }
         }
+        self.fair.weigh(store, pool, now).await?;
         let placements = self.fair.plan(pool, &runs, &candidates, now);
         let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
         let proposed = placements.len();

@@ -18,7 +18,7 @@ use sichen_core::name::Name;
 use sichen_core::port::{Error, MAX_BATCH, ReadyHead, Store};
 
 /// Runs of one look, and of one among many lanes.
-const RUNS: u32 = 3_000;
+const RUNS: u32 = 6_000;
 const RUNS_OF_MANY: u32 = 8_000;
 /// Shards that are wanted of one look, if each of its runs has as many as there are free slots.
 const SHARDS: u32 = 20_000;

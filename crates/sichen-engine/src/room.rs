@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::Flow;
 use sichen_core::dispatch::queue::{Place, Seen, Walk, Window};
 use sichen_core::dispatch::{Candidate, Ready, ReadyRun};
@@ -29,6 +29,8 @@ use sichen_core::name::Name;
 pub const MAX_WAITING: usize = 200_000;
 /// Runs with waiting shards that it keeps in memory.
 pub const MAX_WAITING_RUNS: usize = 30_000;
+/// The least time between looks that only a full pool's news asks for.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// Runs offered to one plan.
 const HEADS: u32 = 1_500;
 /// One plan in so many is offered others besides, in turn.
@@ -51,6 +53,10 @@ struct Pool {
     later: bool,
     /// Whether a run has more shards and none of them here any more.
     spent: bool,
+    /// Whether a look found no free slot and so read nothing: what came since is not known here.
+    unread: bool,
+    /// When the last look began that read.
+    looked: Option<Timestamp>,
     sessions: BTreeMap<SessionId, Candidate>,
     /// In the order of the windows that a plan is shown.
     waiting: BTreeMap<Place, Waiting>,
@@ -198,11 +204,11 @@ impl Pool {
 
 impl Room {
     /// A look begins: what is written from now on may not be among what it finds.
-    pub fn begin(&self, pool: &Name) {
+    pub fn begin(&self, pool: &Name, now: Timestamp) {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
         pool.complete = false;
-        pool.spent = false;
+        (pool.spent, pool.unread, pool.looked) = (false, false, Some(now));
         pool.waiting.clear();
         pool.places.clear();
         pool.behind.clear();
@@ -256,6 +262,24 @@ impl Room {
             pool.complete = false;
             pool.later = true;
         }
+    }
+
+    /// A look found no free slot in `pool` and read nothing: what waits may be others than those known
+    /// here, and the next free slot is for whoever goes first among all.
+    pub fn unread(&self, pool: &Name) {
+        self.incomplete(pool);
+        if let Some(pool) = self.lock().get_mut(pool) {
+            pool.unread = true;
+        }
+    }
+
+    /// Whether nothing is to be given away before the tables were read; not so soon after the last look.
+    #[must_use]
+    pub fn reads_first(&self, pool: &Name, now: Timestamp) -> bool {
+        let pools = self.lock();
+        let soon = |looked| now.duration_since(looked) < LOOK_AGAIN;
+        let unread = |pool: &Pool| pool.unread && !pool.looked.is_some_and(soon);
+        pools.get(pool).is_some_and(unread)
     }
 
     /// Whether anything in `pool` waits for its time, or for its run's turn.

@@ -17,11 +17,14 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::{Flow, Shares};
 use sichen_core::dispatch::{Candidate, Placement, ReadyRun, plan};
 use sichen_core::ids::{SessionId, ShardKey};
+use sichen_core::model::Namespace;
 use sichen_core::name::Name;
-use sichen_core::port::{Error, MAX_BATCH, Store};
+use sichen_core::port::{Error, MAX_BATCH, MAX_PAGE, Page, Store};
 
 /// The least time between two readings of what sessions hold.
 const RESYNC: SignedDuration = SignedDuration::from_secs(5);
+/// How long what namespaces may have is gone by while none of them is limited.
+const REREAD: SignedDuration = SignedDuration::from_secs(1);
 /// Sessions read at once; the others at the next look.
 const SESSIONS: usize = 16;
 /// Ends that are remembered until the next plan: as many as reports between two of them.
@@ -34,6 +37,9 @@ pub(crate) struct Fair(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     pools: BTreeMap<Name, Pool>,
+    /// What namespaces may have, as it was read last.
+    namespaces: Vec<(Namespace, Option<u32>)>,
+    read: Option<Timestamp>,
     /// Shards that are held no longer, to be counted when the time is known.
     ended: Vec<ShardKey>,
 }
@@ -86,6 +92,68 @@ impl Fair {
     /// Another node owns the pool.
     pub fn forget(&self, pool: &Name) {
         self.lock().pools.remove(pool);
+    }
+
+    /// A namespace may have no more shards running, as the store has just said.
+    pub fn full(&self, pool: &Name, namespace: &Name) {
+        if let Some(pool) = self.lock().pools.get_mut(pool) {
+            pool.shares.is_full(namespace);
+        }
+    }
+
+    /// Whether a limit of a namespace is known, so that the end of an attempt may make room in any
+    /// pool.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.lock().pools.values().any(|p| p.shares.has_caps())
+    }
+
+    /// Reads what namespaces may have: each time if any is limited, else now and then.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn weigh(&self, store: &dyn Store, pool: &Name, now: Timestamp) -> Result<(), Error> {
+        let due = {
+            let state = self.lock();
+            let limited = state
+                .namespaces
+                .iter()
+                .any(|(_, running)| running.is_some());
+            let since = state.read.map(|read| now.duration_since(read));
+            limited || since.is_none_or(|since| since >= REREAD || since.is_negative())
+        };
+        if due {
+            let mut found: Vec<(Namespace, Option<u32>)> = Vec::new();
+            loop {
+                let after = found.last().map(|(namespace, _)| namespace.name.clone());
+                let limit = MAX_PAGE;
+                let page = store.list_namespaces(Page { after, limit }).await?;
+                let full = page.len() == limit as usize;
+                found.extend(page);
+                if !full {
+                    break;
+                }
+            }
+            let mut state = self.lock();
+            (state.namespaces, state.read) = (found, Some(now));
+        }
+        let mut state = self.lock();
+        state.settle(now);
+        let State {
+            pools, namespaces, ..
+        } = &mut *state;
+        let shares = &mut pools.entry(pool.clone()).or_default().shares;
+        let weights = namespaces.iter().map(|(n, _)| (n.name.clone(), n.weight));
+        shares.weigh(weights.collect(), now);
+        // What is held elsewhere is taken from the limit; what ends here makes room here.
+        let caps = namespaces.iter().filter_map(|(n, running)| {
+            let elsewhere = (*running)?.saturating_sub(shares.held_by(&n.name));
+            let most = n.max_running?.saturating_sub(elsewhere);
+            Some((n.name.clone(), most))
+        });
+        let caps = caps.collect();
+        shares.cap(caps);
+        Ok(())
     }
 
     /// Compares what is known with the store's counts, and reads what differs.

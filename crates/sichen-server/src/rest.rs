@@ -20,6 +20,7 @@ mod gate;
 mod history;
 mod job_list;
 mod jobs;
+mod namespaces;
 mod output;
 mod overview;
 mod request;
@@ -170,6 +171,8 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::one, calendars::delete))
         .routes(routes!(calendars::compare))
+        .routes(routes!(namespaces::list))
+        .routes(routes!(namespaces::one, namespaces::set))
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
         .routes(routes!(runs::shards))

@@ -26,8 +26,8 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
-    Shard, Standing, Waiter,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
+    Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
@@ -242,6 +242,7 @@ impl Store for Link {
         list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
         list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
         note_access_tokens(names: Vec<Name>) -> ();
+        list_namespaces(page: Page<Name>) -> Vec<(Namespace, Option<u32>)>;
         dump() -> Dump;
     }
 
@@ -261,6 +262,7 @@ impl Store for Link {
         revoke_access_token(name: Name) -> TokenRevoked;
         apply_capacity(apply: ApplyCapacity) -> CapacityVerdict;
         delete_capacity(name: Name) -> CapacityDeleted;
+        set_namespace(name: Name, change: NamespaceChange) -> Namespace;
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
         request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
         reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;

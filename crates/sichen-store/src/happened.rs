@@ -6,6 +6,7 @@
 use sichen_core::access::{NewAccessToken, Purpose};
 use sichen_core::event::Kind;
 use sichen_core::ids::Token;
+use sichen_core::model::Namespace;
 
 /// What an event says beside its entity and version.
 pub(crate) struct Happened<'a> {
@@ -44,4 +45,12 @@ pub(crate) fn token_data(new: &NewAccessToken) -> serde_json::Value {
             "expires_at": expires_at,
         }),
     }
+}
+
+/// The data of [`Kind::NamespaceSet`].
+pub(crate) fn namespace_set(namespace: &Namespace) -> serde_json::Value {
+    serde_json::json!({
+        "weight": namespace.weight,
+        "max_running": namespace.max_running,
+    })
 }

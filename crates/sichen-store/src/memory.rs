@@ -21,6 +21,7 @@ mod duties;
 mod history;
 mod jobs;
 mod leases;
+mod namespaces;
 mod overview;
 mod runs;
 mod sessions;
@@ -42,8 +43,8 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
-    Shard, Standing, Waiter,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
+    Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
@@ -296,6 +297,12 @@ impl Store for MemoryStore {
     }
     fn list_waiters(&self, capacity: Name, limit: u32) -> Answer<'_, Vec<Waiter>> {
         self.read(move |s, now| capacities::waiters(s, &capacity, now, limit as usize))
+    }
+    fn set_namespace(&self, op: Op, name: Name, change: NamespaceChange) -> Answer<'_, Namespace> {
+        self.write(op, move |tx| namespaces::set(tx, name, &change))
+    }
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>> {
+        self.read(move |s, _| namespaces::list(s, &page))
     }
     fn create_runs(
         &self,

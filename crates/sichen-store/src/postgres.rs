@@ -39,6 +39,7 @@ mod kept;
 mod leases;
 mod link;
 mod migrate;
+mod namespaces;
 mod overview;
 mod param;
 mod password;
@@ -68,8 +69,8 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
-    Shard, Standing, Waiter,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
+    Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
@@ -557,6 +558,16 @@ impl Store for PostgresStore {
             read, &capacity, limit
         )
         .await)
+    }
+    fn set_namespace(&self, op: Op, name: Name, change: NamespaceChange) -> Answer<'_, Namespace> {
+        write!(self, Some(op), [name], |tx| {
+            tx.take_turn(kept::Turn::Namespace, name.as_str()).await?;
+            tx.tell_time().await?;
+            namespaces::set(tx, name, &change).await
+        })
+    }
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>> {
+        read!(self, [page], |read| namespaces::list(read, &page).await)
     }
     fn create_runs(
         &self,

@@ -21,8 +21,8 @@ use sichen_core::ids::{
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Capacity, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Node, Period,
-    Progress, Run, RunTerms, Session, Shard, Waiter, Waits, WorkerIdentity,
+    Appearance, Capacity, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Namespace, Node,
+    Period, Progress, Run, RunTerms, Session, Shard, Waiter, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
@@ -165,6 +165,15 @@ impl<C: Cells> Row<C> {
     }
     pub fn shard_state(self, i: usize) -> Result<ShardState> {
         self.parsed(i, "shard state", ShardState::parse)
+    }
+
+    pub fn namespace(self) -> Result<Namespace> {
+        Ok(Namespace {
+            name: self.name(0)?,
+            ver: self.u32(1)?,
+            weight: self.u32(2)?,
+            max_running: self.maybe(3, Self::u32)?,
+        })
     }
 
     pub fn node(self) -> Result<Node> {

@@ -42,6 +42,7 @@ mod jobs;
 mod leases;
 mod look;
 mod migrate;
+mod namespaces;
 mod overview;
 mod restore;
 mod row;
@@ -70,8 +71,8 @@ use sichen_core::ids::{
 };
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
-    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Node, Progress, Run, Session,
-    Shard, Standing, Waiter,
+    Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
+    Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
@@ -384,6 +385,12 @@ impl Store for SqliteStore {
         self.read(move |r| capacities::waiters(r, &capacity, limit))
     }
 
+    fn set_namespace(&self, op: Op, name: Name, change: NamespaceChange) -> Answer<'_, Namespace> {
+        self.write(op, move |tx| namespaces::set(tx, name, &change))
+    }
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>> {
+        self.read(move |r| namespaces::list(r, &page))
+    }
     fn create_runs(
         &self,
         op: Op,

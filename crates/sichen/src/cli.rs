@@ -13,8 +13,8 @@ use tracing_subscriber::EnvFilter;
 use crate::command::{
     audit, backfill, backup, calendar, cancel, clock, completions, config, dead_letters, demo,
     describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs, logs,
-    next, report, restore, revisions, run, runs, schema, server, shards, token, trace, verify,
-    worker,
+    namespace, next, report, restore, revisions, run, runs, schema, server, shards, token, trace,
+    verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -92,6 +92,8 @@ pub enum Command {
     Schema(schema::Schema),
     #[command(subcommand)]
     Token(token::Command),
+    #[command(subcommand)]
+    Namespace(namespace::Command),
     #[command(subcommand)]
     Clock(clock::Clock),
     Config(config::Config),
@@ -292,6 +294,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Fence(command) => Ok(fence::run(command).await?),
         Command::Schema(args) => schema::print(&args),
         Command::Token(command) => token::run(command).await,
+        Command::Namespace(command) => namespace::run(command).await,
         Command::Clock(command) => clock::run(command).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::print(&args),

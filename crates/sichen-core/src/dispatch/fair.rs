@@ -172,6 +172,8 @@ impl Turns {
 pub struct Shares {
     spaces: BTreeMap<Name, Space>,
     weights: BTreeMap<Name, u32>,
+    /// The most that namespaces may hold here; without limit if they are not among them.
+    caps: BTreeMap<Name, u32>,
     held: BTreeMap<ShardKey, (SessionId, Arc<Flow>)>,
     by_session: BTreeMap<SessionId, BTreeSet<ShardKey>>,
     turns: Turns,
@@ -185,6 +187,22 @@ impl Shares {
             space.account.accrue(now);
             space.account.weight = self.weights.get(name).copied().unwrap_or(WEIGHT).max(1);
         }
+    }
+
+    /// Sets how many shards of this pool namespaces may hold; all others have no limit.
+    pub fn cap(&mut self, caps: BTreeMap<Name, u32>) {
+        self.caps = caps;
+    }
+
+    /// A namespace may hold no more than it does now, until that is set anew.
+    pub fn is_full(&mut self, namespace: &Name) {
+        self.caps.insert(namespace.clone(), self.held_by(namespace));
+    }
+
+    /// Whether any namespace is limited.
+    #[must_use]
+    pub fn has_caps(&self) -> bool {
+        !self.caps.is_empty()
     }
 
     /// A shard was granted.
@@ -376,6 +394,8 @@ pub(super) struct Order {
 struct SpaceNode {
     account: Account,
     held: u32,
+    /// The most that it may hold: parked under that until one of its shards ends.
+    most: u32,
     lanes: Vec<LaneNode>,
     order: BTreeSet<(u128, usize)>,
 }
@@ -438,6 +458,11 @@ impl Order {
                 spaces.push(SpaceNode {
                     account: space.account,
                     held: space.account.held,
+                    most: shares
+                        .caps
+                        .get(&flow.namespace)
+                        .copied()
+                        .unwrap_or(u32::MAX),
                     lanes: Vec::new(),
                     order: BTreeSet::new(),
                 });
@@ -480,7 +505,9 @@ impl Order {
                 }
                 space.order.insert((lane.account.key(lane.held), l));
             }
-            self.order.insert((space.account.key(space.held), s));
+            if space.held < space.most {
+                self.order.insert((space.account.key(space.held), s));
+            }
         }
     }
 
@@ -537,7 +564,7 @@ impl Order {
         if !lane.order.is_empty() {
             space.order.insert((lane.account.key(lane.held), l));
         }
-        if !space.order.is_empty() {
+        if !space.order.is_empty() && space.held < space.most {
             self.order.insert((space.account.key(space.held), s));
         }
     }

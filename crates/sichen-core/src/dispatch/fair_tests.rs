@@ -218,7 +218,7 @@ proptest! {
 
 #[test]
 fn who_comes_later_is_served_at_once_and_pays_nobody_back() {
-    // One floods; a minute later another has ten runs.
+    // QUEUE-012: one floods; a minute later another has ten runs.
     let mut pool = Pool::new(20, &[]);
     pool.add(load(0, 0, 10_000, &[2_000]));
     pool.run_until(60_000);
@@ -353,4 +353,27 @@ fn what_a_session_holds_is_what_the_store_says() {
     let by: Vec<u32> = (1..4).map(|n| shares.held_by(&name(n))).collect();
     assert_eq!(by, [1, 0, 1]);
     assert_eq!(shares.sessions(&left, START), []);
+}
+
+/// QUEUE-005: what can't start takes no place from what can.
+#[test]
+fn a_namespace_at_its_limit_is_parked_and_hides_nobody() {
+    let mut pool = Pool::new(20, &[(0, 900)]);
+    pool.shares.cap(BTreeMap::from([(name(0), 3)]));
+    pool.add(load(0, 0, 1_000, &[1_000]));
+    pool.add(load(1, 1, 1_000, &[1_000]));
+    pool.run_until(0);
+    assert_eq!(pool.given, [3, 17]);
+    // What ends makes room for as many again.
+    pool.run_until(10_500);
+    assert_eq!(pool.given, [33, 187]);
+    // A limit that is lowered ends nothing and starts nothing.
+    pool.shares.cap(BTreeMap::from([(name(0), 1)]));
+    pool.run_until(10_900);
+    assert_eq!(pool.given[0], 33);
+    pool.run_until(20_900);
+    assert_eq!(pool.given[0], 43);
+    pool.shares.cap(BTreeMap::new());
+    pool.run_until(21_000);
+    assert!(pool.given[0] > 43);
 }

@@ -121,6 +121,13 @@ pub fn queue(namespace: &Name, lane: Lane, priority: i32) -> i64 {
     (number(namespace.as_str()) << (RANK_BITS + 1)) | (lane << RANK_BITS) | i64::from(rank)
 }
 
+/// The first and the last number that a namespace's queues have.
+#[must_use]
+pub fn queues_of(namespace: &Name) -> (i64, i64) {
+    let first = number(namespace.as_str()) << (RANK_BITS + 1);
+    (first, first | (1 << RANK_BITS) | RANK_MASK)
+}
+
 /// The number of a job within a queue.
 #[must_use]
 pub fn turn(job: JobUid) -> i64 {
@@ -153,12 +160,13 @@ impl Window {
     /// A window of `total` runs over so many lanes and jobs.
     #[must_use]
     pub fn over(total: u32, lanes: u32, jobs: u32) -> Self {
-        Self {
-            total,
-            // Two, so that a lower priority is seen.
-            lane: (total / lanes.max(1)).max(2),
-            job: (total / jobs.max(1)).max(1),
-        }
+        let lanes = lanes.max(1);
+        // Two, so that a lower priority is seen.
+        let lane = (total / lanes).max(2);
+        // Half of it may be one priority's, and one more job than was met is to be seen in that.
+        let jobs = jobs.div_ceil(lanes).saturating_add(1);
+        let job = (lane / 2 / jobs).max(1);
+        Self { total, lane, job }
     }
 }
 

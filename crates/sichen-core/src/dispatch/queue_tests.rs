@@ -50,6 +50,24 @@ fn a_flood_in_one_lane_hides_no_other() {
     assert!(!walk.is_full() && walk.is_cut());
 }
 
+#[test]
+fn a_flood_of_one_job_hides_no_other_job() {
+    let mut waiting = BTreeMap::new();
+    for run in 0..10_000 {
+        let place = place(1, 1_000, 5, run);
+        waiting.insert(place, place);
+    }
+    let mut seen = Seen::default();
+    for turn in 6..300 {
+        let (found, walk) = read(seen.window(6_000), &waiting);
+        assert!(!seen.note(&walk));
+        let jobs: BTreeSet<i64> = found.iter().map(|place| place.turn).collect();
+        assert_eq!(jobs.len(), usize::try_from(turn - 5).unwrap());
+        let place = place(1, 1_000, turn, 20_000);
+        waiting.insert(place, place);
+    }
+}
+
 proptest! {
     #[test]
     fn a_window_shows_each_lane_priority_and_job_it_has_room_for(

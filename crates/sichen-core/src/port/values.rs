@@ -345,6 +345,8 @@ pub enum GrantRefused {
     Parallelism,
     /// A capacity that the run uses is short.
     Capacity,
+    /// The run's namespace has as many running shards as it may.
+    Namespace,
     /// The caller no longer owns the pool.
     OldTerm,
 }

@@ -5,17 +5,20 @@
 //! - It explains what the dispatcher would do; it decides nothing.
 //!
 //! # Not here
-//! The dispatcher's decision (`sichen_core::dispatch`), how reasons are shown.
+//! The dispatcher's decision (`sichen_core::dispatch`), which of the reasons of a ready shard is the one
+//! (`sichen_core::dispatch::why`), how reasons are shown.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sichen_core::dispatch::why::{self, Reason, why};
 use sichen_core::document::PROCESS_HANDLER;
 use sichen_core::ids::{NodeId, RunId, SessionId};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{ShardState, WaitsFor};
 use sichen_core::model::{DutyKey, Node, Run, Session, Shard};
+use sichen_core::name::Name;
 use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 
 use super::{Control, Error};
@@ -27,13 +30,22 @@ pub struct Why {
     pub word: &'static str,
     /// For people.
     pub text: String,
+    /// How many shards it is the reason of; 0 if it is the run's alone.
+    pub shards: u32,
+    /// Since when the first of them has waited: it could have been granted from then on, or was written
+    /// then.
+    pub since: Option<Timestamp>,
+    /// What ends the wait.
+    pub ends: String,
 }
 
 /// Open shards, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Could be granted now.
+    /// Could be granted now, and since when the first of them could.
     pub ready: u32,
+    /// The earliest instant from which one of those could be granted.
+    pub ready_since: Option<Timestamp>,
     /// Wait for their time after a failed attempt.
     pub backing_off: u32,
     /// Wait for their first time.
@@ -56,7 +68,11 @@ impl Waiting {
             self.plan = Some(data_source.clone());
         }
         match shard.state {
-            ShardState::Scheduled | ShardState::Retry if !waits => self.ready += 1,
+            ShardState::Scheduled | ShardState::Retry if !waits => {
+                self.ready += 1;
+                let since = self.ready_since.into_iter().chain([shard.ready_at]).min();
+                self.ready_since = since;
+            }
             ShardState::Scheduled => self.not_yet += 1,
             ShardState::Retry => self.backing_off += 1,
             ShardState::Running => {
@@ -86,6 +102,8 @@ pub struct Facts {
     pub ahead: Vec<RunId>,
     /// Who owns the pool, if its owner lives.
     pub owner: Option<NodeId>,
+    /// How many shards of its namespace run, and how many may, if that is limited.
+    pub namespace: Option<(u32, u32)>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -140,7 +158,9 @@ impl Control {
             nodes.iter().any(lives)
         };
         let owner = owner.and_then(|duty| duty.node).filter(alive);
+        let (namespace, running) = self.namespace(&run.job_name.namespace).await?;
         let facts = Facts {
+            namespace: running.zip(namespace.max_running),
             run,
             waiting,
             sessions,
@@ -157,7 +177,15 @@ impl Control {
 #[must_use]
 pub fn reasons(facts: &Facts) -> Vec<Why> {
     let mut chain = Vec::new();
-    let mut say = |word, text: String| chain.push(Why { word, text });
+    let mut say = |word: &'static str, text: String, shards: u32, ends: &str| {
+        chain.push(Why {
+            word,
+            text,
+            shards,
+            since: None,
+            ends: ends.to_owned(),
+        });
+    };
     let (run, waiting) = (&facts.run, &facts.waiting);
     if run.state.is_closed() {
         let why = if run.reason.is_empty() {
@@ -175,7 +203,8 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
                 c.cancelled
             ),
         };
-        say("closed", format!("it has ended: {}{why}{open}", run.state));
+        let text = format!("it has ended: {}{why}{open}", run.state);
+        say("closed", text, 0, "");
         return chain;
     }
     let running: u32 = waiting.running.values().sum();
@@ -186,6 +215,8 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
                 "it is being stopped ({cause}) since {since}; {} still",
                 shards(running, "shard runs", "shards run")
             ),
+            running,
+            "the end of what runs",
         );
         return chain;
     }
@@ -202,6 +233,8 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
                 shards(running, "shard runs", "shards run"),
                 holders.join(", ")
             ),
+            running,
+            "the end of what runs",
         );
     }
     if let Some(waits) = run.waits {
@@ -220,7 +253,11 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
         };
         let until = run.terms.start_by;
         let until = until.map_or(String::new(), |at| format!("; it must start by {at}"));
-        say(word, text + &until);
+        let (waits, ends) = (
+            waiting.ready + waiting.not_yet,
+            "the end of a run before it",
+        );
+        say(word, text + &until, waits, ends);
         return chain;
     }
     if let (Some(at), later @ 1..) = (waiting.next_ready, waiting.backing_off + waiting.not_yet) {
@@ -244,17 +281,22 @@ pub fn reasons(facts: &Facts) -> Vec<Why> {
                     "shards wait for their time"
                 )
             ),
+            later,
+            &at.to_string(),
         );
     }
     if waiting.ready > 0 {
-        let (word, text) = why_ready_waits(facts, running);
-        let ready = shards(waiting.ready, "shard is ready", "shards are ready");
-        say(word, format!("{ready}; {text}"));
+        chain.push(why_ready_waits(facts, running));
     }
     if chain.is_empty() {
         let text = "nothing of it waits or runs; its outcome is being written".to_owned();
-        let word = "settling";
-        chain.push(Why { word, text });
+        chain.push(Why {
+            word: "settling",
+            text,
+            shards: 0,
+            since: None,
+            ends: String::new(),
+        });
     }
     chain
 }
@@ -286,80 +328,143 @@ fn holder(facts: &Facts, session: SessionId) -> String {
     }
 }
 
-/// The first filter that stops all ready shards, in the dispatcher's order. A pool without workers
-/// needs no owner, so that comes first.
-fn why_ready_waits(facts: &Facts, running: u32) -> (&'static str, String) {
-    let terms = &facts.run.terms;
-    let pool = &terms.pool;
-    let source = facts.waiting.plan.as_ref();
-    let handler = &source.map_or_else(|| terms.handler.clone(), |s| format!("data-source/{s}"));
-    let live: Vec<&(Session, u32)> = facts
+/// What the rule is asked about the run's ready shards.
+fn asked(facts: &Facts, running: u32) -> why::Facts {
+    let live = facts
         .sessions
         .iter()
-        .filter(|(s, _)| !has_expired(s.expires_at, facts.now))
-        .collect();
-    if live.is_empty() {
-        let text = format!(
-            "no worker serves the pool {pool}; start one (`sichen worker --pool {pool} \
-             --config FILE`), or name a pool that has workers in `spec.pool` (`sichen get workers`)"
-        );
-        return ("no_worker", text);
+        .filter(|(s, _)| !has_expired(s.expires_at, facts.now));
+    let workers = live.map(|(s, held)| why::Worker {
+        handlers: s.handlers.clone(),
+        slots: s.slots,
+        held: *held,
+        draining: s.draining,
+    });
+    why::Facts {
+        stopping: facts.run.stop.is_some(),
+        waits: facts.run.waits.map(|waits| waits.what),
+        running: (running, facts.run.terms.parallelism),
+        namespace: facts.namespace,
+        owned: facts.owner.is_some(),
+        workers: workers.collect(),
+        now: facts.now,
     }
-    if facts.owner.is_none() {
-        return (
-            "no_owner",
+}
+
+/// The reason of all ready shards: the plan step is the only one while there is one.
+fn why_ready_waits(facts: &Facts, running: u32) -> Why {
+    let (terms, waiting) = (&facts.run.terms, &facts.waiting);
+    let source = waiting.plan.as_ref();
+    let handler = source.map_or_else(|| terms.handler.clone(), |s| format!("data-source/{s}"));
+    let shard = why::Waiting {
+        ready_at: waiting.ready_since.unwrap_or(facts.now),
+        retries: false,
+        handler: &handler,
+    };
+    let asked = asked(facts, running);
+    let reason = why(&shard, &asked);
+    let (text, ends) = worded(reason, facts, &asked, &handler);
+    let ready = shards(waiting.ready, "shard is ready", "shards are ready");
+    Why {
+        word: reason.word(),
+        text: format!("{ready}; {text}"),
+        shards: waiting.ready,
+        since: waiting.ready_since,
+        ends,
+    }
+}
+
+/// A reason for people, and what ends it.
+fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (String, String) {
+    let (run, pool) = (&facts.run, &facts.run.terms.pool);
+    let offers = |w: &&why::Worker| w.handlers.iter().any(|h| h == handler);
+    let (text, ends) = match reason {
+        Reason::NoWorker => (
+            format!(
+                "no worker serves the pool {pool}; start one (`sichen worker --pool {pool} \
+                 --config FILE`), or name a pool that has workers in `spec.pool` (`sichen get workers`)"
+            ),
+            "a worker of the pool".to_owned(),
+        ),
+        Reason::NoOwner => (
             format!("no live server has the pool {pool}; one takes it when the old lease ends"),
-        );
-    }
-    if running >= terms.parallelism {
-        return (
-            "parallelism",
+            "a server takes the pool".to_owned(),
+        ),
+        Reason::Parallelism => (
             format!(
                 "the run may have {} running at once and has",
-                shards(terms.parallelism, "shard", "shards")
+                shards(run.terms.parallelism, "shard", "shards")
             ),
-        );
-    }
-    let able: Vec<&&(Session, u32)> = live
+            "the end of a shard of the run".to_owned(),
+        ),
+        Reason::Namespace => {
+            let name = &run.job_name.namespace;
+            let (running, most) = facts.namespace.unwrap_or_default();
+            let most = shards(most, "shard", "shards");
+            (
+                format!(
+                    "the namespace {name} may have {most} running at once and has {running}; it is \
+                     set by `sichen namespace set {name} --max-running NUMBER`"
+                ),
+                format!("the end of a shard of the namespace {name}"),
+            )
+        }
+        Reason::NoHandler => (
+            nobody_offers(asked, pool, handler),
+            format!("a worker of the pool that offers {handler}"),
+        ),
+        Reason::Draining => (
+            format!("every worker that offers {handler} is draining"),
+            format!("another worker that offers {handler}"),
+        ),
+        Reason::NoSlot => {
+            let able = asked.workers.iter().filter(offers);
+            let taking = able.filter(|w| !w.draining);
+            let (held, slots) = taking.fold((0, 0), |(h, s), w| (h + w.held, s + w.slots));
+            (
+                format!(
+                    "the workers that offer {handler} hold {} in {slots} slots",
+                    shards(held, "shard", "shards")
+                ),
+                format!("a free slot of a worker that offers {handler}"),
+            )
+        }
+        // Those of the run as a whole are told before.
+        Reason::Stopping
+        | Reason::Queued
+        | Reason::Replacing
+        | Reason::Backoff
+        | Reason::NotYet
+        | Reason::Dispatching => (
+            "a worker is free: they are being granted, or others go first by their namespace's \
+             share, or by priority"
+                .to_owned(),
+            "its turn".to_owned(),
+        ),
+    };
+    (text, ends)
+}
+
+fn nobody_offers(asked: &why::Facts, pool: &Name, handler: &str) -> String {
+    let mut offered: Vec<&str> = asked
+        .workers
         .iter()
-        .filter(|(s, _)| s.handlers.contains(handler))
+        .flat_map(|w| w.handlers.iter().map(String::as_str))
         .collect();
-    if able.is_empty() {
-        let mut offered: Vec<&str> = live
-            .iter()
-            .flat_map(|(s, _)| s.handlers.iter().map(String::as_str))
-            .collect();
-        offered.sort_unstable();
-        offered.dedup();
-        let who = match live.len() {
-            1 => format!("the one worker of the pool {pool} does not offer"),
-            n => format!("none of the {n} workers of the pool {pool} offers"),
-        };
-        let how = match handler.as_str() {
-            PROCESS_HANDLER => {
-                "list the job's program under `allow_programs` in a worker's configuration"
-            }
-            _ => "start a worker that offers it, or name another in the job",
-        };
-        let text = format!(
-            "{who} the handler {handler}; on offer: {}; {how}",
-            offered.join(", ")
-        );
-        return ("no_handler", text);
-    }
-    if able.iter().all(|(s, _)| s.draining) {
-        let text = format!("every worker that offers {handler} is draining");
-        return ("draining", text);
-    }
-    let taking = able.iter().filter(|(s, _)| !s.draining);
-    let (held, slots) = taking.fold((0, 0), |(held, slots), (s, h)| (held + h, slots + s.slots));
-    if held >= slots {
-        let text = format!(
-            "the workers that offer {handler} hold {} in {slots} slots",
-            shards(held, "shard", "shards")
-        );
-        return ("no_slot", text);
-    }
-    let text = "a worker is free: they are being granted, or runs with a higher priority go first";
-    ("dispatching", text.to_owned())
+    offered.sort_unstable();
+    offered.dedup();
+    let who = match asked.workers.len() {
+        1 => format!("the one worker of the pool {pool} does not offer"),
+        n => format!("none of the {n} workers of the pool {pool} offers"),
+    };
+    let how = match handler {
+        PROCESS_HANDLER => {
+            "list the job's program under `allow_programs` in a worker's configuration"
+        }
+        _ => "start a worker that offers it, or name another in the job",
+    };
+    format!(
+        "{who} the handler {handler}; on offer: {}; {how}",
+        offered.join(", ")
+    )
 }

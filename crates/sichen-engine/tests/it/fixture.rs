@@ -183,9 +183,12 @@ impl Cluster {
     }
 }
 
+/// A job `name` or `namespace/name`.
 pub fn document(name: &str, spec: serde_json::Value) -> Document {
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
     serde_json::from_value(serde_json::json!({
-        "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": name }, "spec": spec,
+        "apiVersion": "sichen/v1", "kind": "Job",
+        "metadata": { "namespace": namespace, "name": name }, "spec": spec,
     }))
     .unwrap()
 }

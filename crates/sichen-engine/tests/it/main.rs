@@ -11,6 +11,7 @@ mod calendar_day;
 mod calendars;
 mod cases;
 mod explain;
+mod fair;
 mod fixture;
 mod flow;
 mod follow;

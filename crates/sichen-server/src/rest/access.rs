@@ -104,6 +104,9 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("GET", "/server", View, Cluster),
     ("GET", "/clock", View, Cluster),
     ("POST", "/clock/accept", Administer, Cluster),
+    ("GET", "/namespaces", View, Cluster),
+    ("GET", "/namespaces/{name}", View, Cluster),
+    ("POST", "/namespaces/{name}", Administer, Cluster),
 
     ("GET", "/tokens", Administer, Each),
     ("POST", "/tokens", Administer, Each),

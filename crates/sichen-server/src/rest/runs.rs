@@ -320,6 +320,9 @@ pub(super) async fn explain(
     let reasons = reasons.into_iter().map(|why| wire::Why {
         word: why.word.to_owned(),
         text: why.text,
+        shards: why.shards,
+        since: why.since.map(|at| at.to_string()),
+        ends: why.ends,
     });
     Ok(Json(wire::Explanation {
         id: run.id,

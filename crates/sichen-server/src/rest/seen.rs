@@ -51,6 +51,7 @@ async fn namespace(api: &Api, entity: &Entity) -> Result<Option<Name>, port::Err
     let entity = match entity {
         Entity::Shard(key) => Entity::Run(key.run),
         Entity::Calendar(name) => return Ok(Some(name.namespace.clone())),
+        Entity::Namespace(name) => return Ok(Some(name.clone())),
         other => other.clone(),
     };
     if let Some(kept) = api.0.namespaces.get(&entity) {
@@ -79,7 +80,8 @@ async fn namespace(api: &Api, entity: &Entity) -> Result<Option<Name>, port::Err
         | Entity::Node(_)
         | Entity::Duty(_)
         | Entity::AccessToken(_)
-        | Entity::Capacity(_) => None,
+        | Entity::Capacity(_)
+        | Entity::Namespace(_) => None,
     };
     if let Some(namespace) = &found {
         api.0.namespaces.keep(entity, namespace.clone());

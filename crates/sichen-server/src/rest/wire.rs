@@ -18,6 +18,7 @@ mod cluster;
 mod dead_letters;
 mod history;
 mod jobs;
+mod namespaces;
 mod overview;
 mod runs;
 mod shards;
@@ -44,6 +45,7 @@ pub use jobs::{
     Applied, AppliedDocument, Change, Decision, DecisionPage, DeletedJob, Job, JobPage,
     JobRevision, NextInstants, ValidDocument, Validated,
 };
+pub use namespaces::{Namespace, NamespacePage, SetNamespace};
 pub use overview::{JobCounts, LoadPart, Overview, RunCounts, SkippedInstants};
 pub use runs::{
     Nominal, Period, Preview, RetryRun, Run, RunPage, ShardCounts, StartRun, StartRuns,

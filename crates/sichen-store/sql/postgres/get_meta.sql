@@ -1,2 +1,3 @@
--- get_meta: the store's epoch, clock mark, present reading, and whether time is held.
-select store_epoch, clock_mark, sichen_now(), clock_held, clock_accepts from meta where id = 1
+-- get_meta: the store's epoch, clock mark, present reading, whether time is held, and whether any namespace has a
+-- limit.
+select store_epoch, clock_mark, sichen_now(), clock_held, clock_accepts, limited from meta where id = 1

@@ -21,7 +21,8 @@ fn run_of(entity: &Entity) -> Option<RunId> {
         | Entity::Calendar(_)
         | Entity::Backfill(_)
         | Entity::AccessToken(_)
-        | Entity::Capacity(_) => None,
+        | Entity::Capacity(_)
+        | Entity::Namespace(_) => None,
     }
 }
 
@@ -111,6 +112,7 @@ pub(super) fn dump(state: &State) -> Dump {
                 .collect()
         },
         holds: state.holds.values().cloned().collect(),
+        namespaces: state.namespaces.values().cloned().collect(),
         runs: state.runs.values().cloned().collect(),
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),
         sessions: state.sessions.values().cloned().collect(),

@@ -19,6 +19,7 @@ use sichen_core::timeouts::{self, Timeouts};
 use sichen_core::zoo;
 
 use super::capacities;
+use super::namespaces;
 use super::shards::{self, Ended};
 use super::state::{EPOCH, Happened, State, Tx};
 
@@ -156,7 +157,7 @@ fn check(tx: &Tx<'_>, fence: &Fence, grant: &Grant) -> Result<(), GrantRefused> 
     if running(state, run.id) >= run.terms.parallelism {
         return Err(GrantRefused::Parallelism);
     }
-    Ok(())
+    namespaces::may_run(state, &run.job_name.namespace)
 }
 
 /// Gives a waiting shard to a session; returns the grant's number within the session.

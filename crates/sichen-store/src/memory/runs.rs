@@ -15,7 +15,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, ShardRow, State, Tx};
-use super::{backfills, capped, chains, leases};
+use super::{backfills, capped, chains, leases, namespaces};
 
 pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
     let key = (new.job, new.occasion.key());
@@ -38,6 +38,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
             .iter()
             .any(|f| f.key == DutyKey::Pool(new.terms.pool.clone()) && tx.state.is_current(f))
             && leases::can_hold(tx.state, tx.now, *session, &new.terms.pool).is_ok()
+            && namespaces::may_run(tx.state, &job_name.namespace).is_ok()
     });
     let birth = new.birth(holder.is_some(), tx.now);
     let data = told::created(&new, &birth);

@@ -11,7 +11,9 @@ use sichen_core::ids::{
 };
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
-use sichen_core::model::{Capacity, Decision, Duty, DutyKey, Hold, Job, Node, Run, Session, Shard};
+use sichen_core::model::{
+    Capacity, Decision, Duty, DutyKey, Hold, Job, Namespace, Node, Run, Session, Shard,
+};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
 use sichen_core::zoo;
@@ -71,6 +73,7 @@ pub(super) struct State {
     pub holds: BTreeMap<(ShardKey, Token, Name), Hold>,
     pub backfills: BTreeMap<BackfillId, Backfill>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
+    pub namespaces: BTreeMap<Name, Namespace>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,
     pub occasions: BTreeMap<(JobUid, String), RunId>,

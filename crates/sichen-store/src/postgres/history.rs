@@ -180,6 +180,9 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
             })
             .await?,
         holds: read.all(sql::DUMP_HOLDS, (), |row| row.hold()).await?,
+        namespaces: read
+            .all(sql::DUMP_NAMESPACES, (), |row| row.namespace())
+            .await?,
         runs: read.all(sql::DUMP_RUNS, (), |row| row.run()).await?,
         shards: read
             .all(sql::DUMP_SHARDS, (), |row| Ok(row.shard()?.shard))

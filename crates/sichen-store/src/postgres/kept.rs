@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use futures_util::future::{try_join_all, try_join3};
 use jiff::Timestamp;
+use sichen_core::dispatch::queue::Place;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Run, Session};
@@ -82,6 +83,13 @@ impl Locks {
         .into_iter()
         .filter_map(|(used, statement)| used.then_some(statement))
     }
+}
+
+/// Ids, queues and turns of places.
+pub(super) fn columns(places: &[Place]) -> (Vec<i64>, Vec<i64>, Vec<i64>) {
+    let ids = places.iter().map(|place| int(place.run.0)).collect();
+    let queues = places.iter().map(|place| place.queue).collect();
+    (ids, queues, places.iter().map(|place| place.turn).collect())
 }
 
 impl Tx {
@@ -382,9 +390,14 @@ impl Tx {
         if runs.is_empty() {
             return Ok(());
         }
-        let ids: Vec<i64> = runs.iter().map(|id| int(id.0)).collect();
+        let runs = try_join_all(runs.iter().map(|id| self.run_row(*id))).await?;
+        let places: Vec<Place> = runs
+            .into_iter()
+            .flatten()
+            .map(|run| Place::of(&run))
+            .collect();
         let counted = self
-            .all(sql::COUNT_RUNNING, [ids], |row| {
+            .all(sql::COUNT_RUNNING, columns(&places), |row| {
                 Ok((RunId(row.u64(0)?), row.u32(1)?))
             })
             .await?;
@@ -472,4 +485,6 @@ pub(super) enum Turn {
     AccessToken = 4,
     /// Changing a capacity, which may not have a row yet.
     Capacity = 5,
+    /// Setting what a namespace may have, which may not have a row yet.
+    Namespace = 6,
 }

@@ -21,6 +21,8 @@ use sichen_core::timeouts::{self, Timeouts};
 
 use super::batch::Batched;
 use super::capacities;
+use super::kept::columns;
+use super::namespaces::Limits;
 use super::param::params;
 use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::runs;
@@ -53,12 +55,10 @@ pub(super) async fn list_ready(
         return Ok(Vec::new());
     }
     let places: Vec<Place> = open.iter().map(Place::of).collect();
-    let ids: Vec<i64> = places.iter().map(|place| int(place.run.0)).collect();
-    let queues: Vec<i64> = places.iter().map(|place| place.queue).collect();
-    let turns: Vec<i64> = places.iter().map(|place| place.turn).collect();
+    let (ids, queues, turns) = columns(&places);
     // Of a run that has not started nothing can be running.
     let started = open.iter().filter(|run| run.state != RunState::Scheduled);
-    let started: Vec<i64> = started.map(|run| int(run.id.0)).collect();
+    let started: Vec<Place> = started.map(Place::of).collect();
     let params = (ids, now, per_run, pool.as_str(), queues, turns);
     let shards = read.all(sql::LIST_READY_SHARDS, params, |row| {
         let key = ShardKey::new(RunId(row.u64(0)?), row.i32(1)?);
@@ -68,7 +68,7 @@ pub(super) async fn list_ready(
         if started.is_empty() {
             return Ok(Vec::new());
         }
-        read.all(sql::COUNT_RUNNING, [started], |row| {
+        read.all(sql::COUNT_RUNNING, columns(&started), |row| {
             Ok((RunId(row.u64(0)?), row.u32(1)?))
         })
         .await
@@ -152,11 +152,23 @@ pub(super) async fn lease(
         tx.count_holds(&sessions, &runs).await?;
         ledger = capacities::open(tx, &uses).await?;
     }
+    let mut spaces = Limits::default();
+    if current && tx.limited {
+        let mut names = BTreeSet::new();
+        for grant in grants {
+            let run = tx.run_row(grant.key.run).await?;
+            names.extend(run.map(|run| run.job_name.namespace.clone()));
+        }
+        spaces = Limits::lock(tx, names).await?;
+    }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let checked = if current {
             let checked = check(tx, fence, grant).await?;
             checked.and_then(|(row, run)| {
+                if !spaces.has_room(&run.job_name.namespace) {
+                    return Err(GrantRefused::Namespace);
+                }
                 let taken = ledger.take(&run.terms.uses, tx.now);
                 taken.map_err(|_| GrantRefused::Capacity)?;
                 Ok((row, run))
@@ -167,6 +179,7 @@ pub(super) async fn lease(
         verdicts.push(match checked {
             Err(refused) => GrantVerdict::Refused(refused),
             Ok((row, run)) => {
+                spaces.take(&run.job_name.namespace);
                 let (limits, uses) = (grant.timeouts, &run.terms.uses);
                 let granted = hand_over(tx, row, grant.session, limits, uses, None).await?;
                 start(tx, &run, grant.timeouts).await?;

@@ -21,7 +21,7 @@ use super::jobs::array;
 use super::param::{Param, Params, params};
 use super::row::{JobRow, ShardRow, at, int, not_before, opt_at, opt_micros};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{backfills, capped, chains, leases, sql};
+use super::{backfills, capped, chains, leases, namespaces, sql};
 
 pub(super) async fn create_all(
     tx: &mut Tx,
@@ -56,7 +56,8 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
             let can = current
                 && leases::can_hold(tx, session, &new.terms.pool)
                     .await?
-                    .is_ok();
+                    .is_ok()
+                && !namespaces::is_limited(tx, &job.name.namespace).await?;
             can.then_some(session)
         }
         None => None,

@@ -51,7 +51,11 @@ pub(super) async fn list(read: &Read, run: RunId, page: &Page<i32>) -> Result<Ve
 }
 
 pub(super) async fn list_running(read: &Read, run: RunId, limit: u32) -> Result<Vec<Shard>> {
-    let params = (int(run.0), limit);
+    let Some(row) = read.run_row(run).await? else {
+        return Ok(Vec::new());
+    };
+    let place = Place::of(&row);
+    let params = (int(run.0), limit, place.queue, place.turn);
     read.all(sql::LIST_RUNNING, params, |row| Ok(row.shard()?.shard))
         .await
 }

@@ -75,6 +75,7 @@ struct Meta {
     epoch: u32,
     kept: KeptClock,
     wall: Timestamp,
+    limited: bool,
 }
 
 /// Reads from one connection.
@@ -83,6 +84,8 @@ pub(super) struct Read {
     /// The store's clock, read when the snapshot was taken (in a transaction: after its locks).
     pub now: Timestamp,
     pub epoch: u32,
+    /// Whether any namespace has a limit.
+    pub limited: bool,
     /// What the database has kept of its clock.
     clock: KeptClock,
     told: Told,
@@ -117,6 +120,7 @@ impl Read {
             link: Some(Arc::new(link)),
             now: Timestamp::UNIX_EPOCH,
             epoch: 0,
+            limited: false,
             clock: KeptClock::default(),
             told: Told {
                 now: Timestamp::UNIX_EPOCH,
@@ -185,6 +189,7 @@ impl Read {
                     accepts: row.u32(4)?,
                 },
                 wall: row.at(2)?,
+                limited: row.flag(5)?,
             })
         });
         let meta = meta.await?;
@@ -195,6 +200,7 @@ impl Read {
         self.told = self.common.time.read(meta.wall, &meta.kept);
         self.now = self.told.now;
         (self.epoch, self.clock) = (meta.epoch, meta.kept);
+        self.limited = meta.limited;
     }
 
     /// The clock as it was read, with what is wrong with it.
@@ -727,7 +733,8 @@ impl Tx {
             | Entity::Calendar(_)
             | Entity::Backfill(_)
             | Entity::AccessToken(_)
-            | Entity::Capacity(_) => None,
+            | Entity::Capacity(_)
+            | Entity::Namespace(_) => None,
         };
         self.events.push(Noted {
             entity: entity.kind(),

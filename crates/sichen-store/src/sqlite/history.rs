@@ -132,6 +132,7 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
             Ok((row.name(0)?, JobUid(row.uuid(1)?), row.u32(2)?))
         })?,
         holds: read.all(sql::DUMP_HOLDS, [], |row| row.hold())?,
+        namespaces: read.all(sql::DUMP_NAMESPACES, [], |row| row.namespace())?,
         runs: read.all(sql::DUMP_RUNS, [], |row| row.run())?,
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,

@@ -19,6 +19,7 @@ use sichen_core::port::{
 use sichen_core::timeouts::{self, Timeouts};
 
 use super::capacities;
+use super::namespaces;
 use super::row::{ShardRow, at, int, opt_at, opt_micros};
 use super::shards::{self, Ended};
 use super::sql;
@@ -98,6 +99,8 @@ fn judge(
 struct Seen {
     sessions: BTreeMap<SessionId, (Option<Session>, u32)>,
     runs: BTreeMap<RunId, (Option<Arc<Run>>, u32)>,
+    /// How many more shards of namespaces may run.
+    namespaces: BTreeMap<Name, Option<u32>>,
 }
 
 impl Seen {
@@ -108,6 +111,22 @@ impl Seen {
         self.sessions
             .get_mut(&id)
             .ok_or_else(|| Error::Corrupt(format!("session {id}")))
+    }
+
+    /// Whether one more shard of the namespace may run.
+    fn has_room(&mut self, tx: &Tx<'_>, name: &Name) -> Result<bool> {
+        if !self.namespaces.contains_key(name) {
+            let room = namespaces::room(tx, name)?;
+            self.namespaces.insert(name.clone(), room);
+        }
+        Ok(self.namespaces.get(name) != Some(&Some(0)))
+    }
+
+    /// One more shard of the namespace runs.
+    fn take(&mut self, name: &Name) {
+        if let Some(Some(room)) = self.namespaces.get_mut(name) {
+            *room = room.saturating_sub(1);
+        }
     }
 
     fn run(&mut self, tx: &Tx<'_>, id: RunId) -> Result<&mut (Option<Arc<Run>>, u32)> {
@@ -159,7 +178,9 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<
                 if run.state == RunState::Scheduled {
                     start(tx, Arc::make_mut(run), grant.timeouts)?;
                 }
-                GrantVerdict::Granted(Box::new(granted), run.clone())
+                let run = run.clone();
+                seen.take(&run.job_name.namespace);
+                GrantVerdict::Granted(Box::new(granted), run)
             }
         });
     }
@@ -192,6 +213,7 @@ fn check(
     }
     let (pool, full) = (run.terms.pool.clone(), *running >= run.terms.parallelism);
     let uses = run.terms.uses.clone();
+    let namespace = run.job_name.namespace.clone();
     let (session, held) = seen.session(tx, grant.session)?;
     let judged = match session {
         Some(s) => judge(tx, s, *held, &pool),
@@ -200,6 +222,7 @@ fn check(
     Ok(match judged {
         Err(refused) => Err(refused),
         Ok(()) if full => Err(GrantRefused::Parallelism),
+        Ok(()) if !seen.has_room(tx, &namespace)? => Err(GrantRefused::Namespace),
         Ok(()) => Ok((row, uses)),
     })
 }

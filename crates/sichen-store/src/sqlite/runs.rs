@@ -18,7 +18,7 @@ use sichen_core::port::{
 use super::jobs::json_array;
 use super::row::{JobRow, at, blob, int, not_before, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{backfills, capped, chains, leases, sql};
+use super::{backfills, capped, chains, leases, namespaces, sql};
 
 /// Shards written by one statement.
 const CHUNK: usize = 5_000;
@@ -39,7 +39,9 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
                 Some(fence) => tx.is_current(fence)?,
                 None => false,
             };
-            let can = current && leases::can_hold(tx, session, &new.terms.pool)?.is_ok();
+            let can = current
+                && leases::can_hold(tx, session, &new.terms.pool)?.is_ok()
+                && namespaces::room(tx, &job.name.namespace)? != Some(0);
             can.then_some(session)
         }
         None => None,

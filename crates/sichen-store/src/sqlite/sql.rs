@@ -186,6 +186,11 @@ statements! {
     FILL_DECISION = "fill_decision",
     LENGTHEN_DECISION = "lengthen_decision",
     LIST_REVISIONS = "list_revisions",
+    GET_NAMESPACE = "get_namespace",
+    LIST_NAMESPACES = "list_namespaces",
+    DUMP_NAMESPACES = "dump_namespaces",
+    PUT_NAMESPACE = "put_namespace",
+    COUNT_RUNNING_OF_NAMESPACE = "count_running_of_namespace",
     LIST_RUNS_OF_BACKFILL = "list_runs_of_backfill",
     LIST_INSTANTS = "list_instants",
     DUMP_BACKFILLS = "dump_backfills",
@@ -268,5 +273,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         17,
         "lanes",
         include_str!("../../sql/sqlite/migrations/0017_lanes.sql"),
+    ),
+    (
+        18,
+        "namespaces",
+        include_str!("../../sql/sqlite/migrations/0018_namespaces.sql"),
     ),
 ];

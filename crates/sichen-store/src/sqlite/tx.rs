@@ -293,7 +293,8 @@ impl<'c> Tx<'c> {
             | Entity::Calendar(_)
             | Entity::Backfill(_)
             | Entity::AccessToken(_)
-            | Entity::Capacity(_) => None,
+            | Entity::Capacity(_)
+            | Entity::Namespace(_) => None,
         };
         let (op, actor) = match &self.op {
             Some(op) => (op.id.0, op.actor.as_str()),

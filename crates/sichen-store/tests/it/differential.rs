@@ -17,8 +17,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::{Ending, Transition};
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Dump, DutyKey, Failure, Job, Period, Progress, Shard, Waits,
-    WorkerIdentity, partition_of,
+    Appearance, Checkpoint, Decision, Dump, DutyKey, Failure, Job, NamespaceChange, Period,
+    Progress, Shard, Waits, WorkerIdentity, partition_of,
 };
 use sichen_core::name::JobName;
 use sichen_core::port::{
@@ -206,6 +206,7 @@ impl Pair {
             assert_eq!(a.backfills, b.backfills, "{}", context());
             assert_eq!(a.decisions, b.decisions, "{}", context());
             assert_eq!(a.calendars, b.calendars, "{}", context());
+            assert_eq!(a.namespaces, b.namespaces, "{}", context());
             assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
             assert_eq!(a.access_tokens, b.access_tokens, "{}", context());
             assert_eq!(a.capacities, b.capacities, "{}", context());
@@ -266,7 +267,7 @@ impl Pair {
         // Whoever reads the clock raises its mark, so both read it alike.
         both!(self, now()).expect("it works");
         let dump = self.memory_dump();
-        match self.dice.roll(28) {
+        match self.dice.roll(29) {
             0 => self.move_clock(),
             1 | 2 => self.duties(&dump),
             3 | 4 => self.apply(&dump),
@@ -282,8 +283,29 @@ impl Pair {
             20 => self.reap(&dump),
             21 => self.janitor(&dump),
             24..=27 => self.backfill(&dump),
+            28 => self.set_namespace(),
             _ => self.look(&dump),
         }
+    }
+
+    fn set_namespace(&mut self) {
+        let op = self.op();
+        let namespace = name(if self.dice.once_in(3) {
+            "other"
+        } else {
+            "default"
+        });
+        let most = u32::try_from(self.dice.roll(6)).unwrap();
+        let change = NamespaceChange {
+            weight: self.dice.once_in(2).then_some(50 * (most + 1)),
+            max_running: self.dice.once_in(2).then_some((most > 2).then_some(most)),
+        };
+        both!(self, set_namespace(op, namespace, change)).expect("set");
+        let page = Page {
+            after: None,
+            limit: most,
+        };
+        drop(both!(self, list_namespaces(page)));
     }
 
     fn move_clock(&mut self) {

@@ -51,6 +51,7 @@ pub fn check(dump: &Dump) {
         Entity::Backfill(id) => dump.backfills.iter().any(|b| b.id == *id),
         Entity::AccessToken(name) => dump.access_tokens.iter().any(|t| t.asked.name == *name),
         Entity::Capacity(name) => dump.capacities.iter().any(|(c, _)| c.name == *name),
+        Entity::Namespace(name) => dump.namespaces.iter().any(|n| n.name == *name),
     };
     if dump.shards.len() < 2_000 {
         for entity in all.keys() {
@@ -69,6 +70,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::RunCreated => &[
             "backfill", "job", "occasion", "plan", "revision", "total", "waits",
         ],
+        Kind::NamespaceSet => &["max_running", "weight"],
         Kind::RunReleased => &["after", "ready_at"],
         Kind::RunExpanded => &["total"],
         Kind::RunSettled => &["cancelled", "counts_match", "failed", "succeeded", "total"],
@@ -297,7 +299,8 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::AccessTokenCreated
         | Kind::AccessTokenRevoked
         | Kind::CapacityApplied
-        | Kind::CapacityDeleted => {}
+        | Kind::CapacityDeleted
+        | Kind::NamespaceSet => {}
     }
 }
 

@@ -30,13 +30,31 @@ pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
     let path = ["runs", run.as_str(), "explain"];
     let explanation: Explanation = client.get(&path, Vec::new()).await?;
     args.output.show(&explanation, |e| {
-        let mut text = format!("run {} is {}\n{}", e.key, e.state, reasons(e));
+        let mut text = format!("run {} is {}\n{}", e.key, e.state, detailed(e));
         if matches!(e.state.as_str(), "failed" | "partial") {
             text.push_str(&failed_hint(e.id));
         }
         text
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reasons, each with since when it holds and what ends it.
+fn detailed(explanation: &Explanation) -> String {
+    let lines = explanation.reasons.iter().map(|why| {
+        let since = why.since.as_ref();
+        let since = since.map_or(String::new(), |at| format!("    since: {at}\n"));
+        let ends = match why.ends.as_str() {
+            "" => String::new(),
+            ends => format!("    ends with: {}\n", output::visible(ends)),
+        };
+        format!(
+            "  {}: {}\n{since}{ends}",
+            why.word,
+            output::visible(&why.text)
+        )
+    });
+    lines.collect()
 }
 
 /// One reason a line.

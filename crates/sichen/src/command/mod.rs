@@ -25,6 +25,7 @@ pub mod get;
 pub mod import;
 pub mod jobs;
 pub mod logs;
+pub mod namespace;
 pub mod next;
 pub mod next_calendar;
 pub mod next_job;

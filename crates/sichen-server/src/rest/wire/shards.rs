@@ -176,8 +176,17 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `no_owner`, `parallelism`,
-    /// `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
+    /// `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
     pub word: String,
     /// For people.
     pub text: String,
+    /// How many shards it is the reason of; 0 if it is the run's alone.
+    #[serde(default)]
+    pub shards: u32,
+    /// Since when the first of those has waited, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// What ends the wait.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ends: String,
 }

@@ -18,6 +18,7 @@ mod fences;
 mod history;
 mod jobs;
 mod leases;
+mod namespaces;
 mod operations;
 mod overview;
 mod reaping;
@@ -248,6 +249,11 @@ macro_rules! conforms {
                     a_discard_may_name_its_shards,
                     a_retry_leaves_out_what_was_discarded_unless_it_is_named,
                     only_dead_letters_are_discarded,
+                ;
+                namespaces:
+                    a_namespace_is_set_in_parts_and_says_so_in_the_log,
+                    no_grant_goes_beyond_what_a_namespace_may_run,
+                    a_limited_namespaces_runs_are_born_leased_only_below_its_limit,
                 ;
                 dispatch:
                     ready_runs_come_by_priority_then_age,

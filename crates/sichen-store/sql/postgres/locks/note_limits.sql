@@ -1,0 +1,3 @@
+-- note_limits: whether any namespace has a limit.
+update meta set limited = (select name from namespace where max_running is not null order by name limit 1) is not null
+where id = 1

@@ -1,0 +1,61 @@
+//! What namespaces may have of the pools.
+
+use sichen_core::event::{Entity, Kind};
+use sichen_core::model::{Namespace, NamespaceChange};
+use sichen_core::name::Name;
+use sichen_core::port::Page;
+
+use super::tx::{Happened, Read, Result, Tx};
+use super::{capped, sql};
+use crate::happened::namespace_set;
+
+pub(super) fn set(tx: &mut Tx<'_>, name: Name, change: &NamespaceChange) -> Result<Namespace> {
+    let old = get(tx, &name)?;
+    let old = old.unwrap_or_else(|| Namespace::plain(name));
+    let ver = old.ver;
+    let set = old.changed(change);
+    if set.ver == ver {
+        return Ok(set);
+    }
+    let params = (set.name.as_str(), set.ver, set.weight, set.max_running);
+    tx.must(sql::PUT_NAMESPACE, params)?;
+    let happened = Happened {
+        data: namespace_set(&set),
+        ..Happened::new(Kind::NamespaceSet, if ver == 0 { "" } else { "set" }, "set")
+    };
+    tx.event(&Entity::Namespace(set.name.clone()), set.ver, &happened)?;
+    Ok(set)
+}
+
+fn get(read: &Read<'_>, name: &Name) -> Result<Option<Namespace>> {
+    read.one(sql::GET_NAMESPACE, [name.as_str()], |row| row.namespace())
+}
+
+pub(super) fn list(read: &Read<'_>, page: &Page<Name>) -> Result<Vec<(Namespace, Option<u32>)>> {
+    let after = page.after.as_ref().map_or("", Name::as_str);
+    let rows = read.all(sql::LIST_NAMESPACES, (after, capped(page)), |row| {
+        row.namespace()
+    })?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let counted = match row.max_running {
+            Some(_) => Some(running(read, &row.name)?),
+            None => None,
+        };
+        found.push((row, counted));
+    }
+    Ok(found)
+}
+
+fn running(read: &Read<'_>, name: &Name) -> Result<u32> {
+    read.count(sql::COUNT_RUNNING_OF_NAMESPACE, [name.as_str()])
+}
+
+/// How many more shards of the namespace may run; `None` if that is not limited.
+pub(super) fn room(read: &Read<'_>, name: &Name) -> Result<Option<u32>> {
+    let most = get(read, name)?.and_then(|row| row.max_running);
+    Ok(match most {
+        Some(most) => Some(most.saturating_sub(running(read, name)?)),
+        None => None,
+    })
+}
