@@ -38,6 +38,8 @@ pub enum Part {
     Pgbouncer,
     /// Processes that are shown another time of day
     Faketime,
+    /// What a real Prometheus reads of a server
+    Prometheus,
     /// The console, in a real browser against a real server and workers
     Console,
 }
@@ -54,6 +56,7 @@ impl Part {
             Part::Mariadb => "the fence kit for MySQL and MariaDB",
             Part::Pgbouncer => "the store through pgbouncer in transaction mode",
             Part::Faketime => "real servers whose clocks are minutes apart",
+            Part::Prometheus => "the metrics as Prometheus and promtool read them",
             Part::Console => "the console: its checks, its build, and what it does in a browser",
         }
     }
@@ -66,6 +69,7 @@ impl Part {
             Part::Mariadb => Some(Service::Mariadb),
             Part::Pgbouncer => Some(Service::Pgbouncer),
             Part::Faketime => Some(Service::Faketime),
+            Part::Prometheus => Some(Service::Prometheus),
         }
     }
 }

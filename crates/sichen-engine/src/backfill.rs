@@ -211,6 +211,7 @@ impl Backfiller {
         match store.advance_backfill(op, fence, advance).await? {
             AdvanceVerdict::Advanced(started) => {
                 pass.started += started;
+                self.context.meter.backfilled(started);
                 Ok(true)
             }
             AdvanceVerdict::Conflict => {

@@ -1,4 +1,4 @@
-//! What every duty of one node shares: the store, and where operation ids come from.
+//! What every duty of one node shares: the store, where operation ids come from, and its meter.
 //!
 //! # Not here
 //! Time: duties are handed `now`, which their driver takes from the store.
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use sichen_core::ids::{OpId, ShardKey};
 use sichen_core::port::{Error, MAX_BATCH, Op, ShardFacts, Store};
 use uuid::Uuid;
+
+use crate::meter::Meter;
 
 /// Where new ids come from: version 7 UUIDs in production, a counter in simulation.
 pub trait IdSource: Send + Sync + 'static {
@@ -30,13 +32,15 @@ impl IdSource for RandomIds {
     }
 }
 
-/// The store and the id source.
+/// The store, the id source and the meter.
 #[derive(Clone)]
 pub struct Context {
     /// The only truth.
     pub store: Arc<dyn Store>,
     /// Where ids come from.
     pub ids: Arc<dyn IdSource>,
+    /// What this node counts of its own work.
+    pub meter: Arc<Meter>,
 }
 
 impl fmt::Debug for Context {
@@ -61,6 +65,13 @@ pub(crate) async fn facts(
 }
 
 impl Context {
+    /// A context with a meter of its own.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, ids: Arc<dyn IdSource>) -> Self {
+        let meter = Arc::default();
+        Self { store, ids, meter }
+    }
+
     /// A new operation by `actor`.
     #[must_use]
     pub fn op(&self, actor: impl Into<String>) -> Op {

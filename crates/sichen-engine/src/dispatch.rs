@@ -294,6 +294,7 @@ impl Dispatcher {
                 }
                 Some(GrantVerdict::Refused(reason)) => {
                     tracing::debug!(shard = %grant.key, ?reason, "grant refused");
+                    self.context.meter.refused(reason);
                     pass.refused += 1;
                     if reason == GrantRefused::Namespace {
                         self.park(pool, grant.key.run).await?;
@@ -308,6 +309,7 @@ impl Dispatcher {
                 }
             };
             granted += 1;
+            self.context.meter.granted(pool, &given);
             self.room.given(pool, grant.session);
             self.fair
                 .granted(pool, grant.key, grant.session, Flow::of(&run), now);
@@ -548,6 +550,11 @@ impl Dispatcher {
             self.coordinator.tell_owner(pool);
         }
         for (job, new, id, granted) in runs {
+            let at = granted.as_ref().and_then(|g| g.shard.started_at);
+            self.context.meter.created(&new, at.unwrap_or(now));
+            if let Some(granted) = &granted {
+                self.context.meter.granted(&new.terms.pool, granted);
+            }
             let store = &*self.context.store;
             let born = new.born_leased;
             if born.is_some() && granted.is_none() {

@@ -178,7 +178,7 @@ impl Engine {
         settings: Settings,
         beacon: Arc<dyn Beacon>,
     ) -> Self {
-        let context = Context { store, ids };
+        let context = Context::new(store, ids);
         let address = settings.address.clone();
         let coordinator = Coordinator::new(context.clone(), address, settings.node, beacon);
         let coordinator = Arc::new(coordinator);
@@ -409,7 +409,11 @@ impl Running {
         self.loops.spawn(async move {
             let mut failures = 0u32;
             while !cancel.is_cancelled() {
-                let wait = match one_step(&engine, &step).await {
+                let begun = crate::pulse::instant();
+                let stepped = one_step(&engine, &step).await;
+                let took = crate::pulse::instant().saturating_duration_since(begun);
+                engine.context.meter.stepped(name, took, stepped.is_err());
+                let wait = match stepped {
                     Ok(wait) => {
                         if failures > 0 {
                             tracing::info!(duty = name, failures, "the duty goes on");

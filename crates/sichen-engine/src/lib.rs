@@ -23,6 +23,7 @@ pub mod driver;
 mod heads;
 pub mod intake;
 pub mod janitor;
+pub mod meter;
 pub mod pulse;
 pub mod reap;
 pub mod room;

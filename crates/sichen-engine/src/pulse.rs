@@ -51,6 +51,6 @@ impl Pulse {
     clippy::disallowed_methods,
     reason = "the one place where the engine looks at the machine's clock"
 )]
-fn instant() -> Instant {
+pub(crate) fn instant() -> Instant {
     Instant::now()
 }

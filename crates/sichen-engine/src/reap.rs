@@ -149,6 +149,7 @@ impl Reaper {
                 .end_session(op, fence, session.id, cause)
                 .await?
             {
+                self.context.meter.session("expired");
                 tracing::info!(session = %session.id, worker = %session.worker.name, "session expired");
             }
         }
@@ -191,7 +192,8 @@ impl Reaper {
         let verdicts = self.blocked.write(&reaps, run, || told(now), end).await?;
         let mut reaped = 0;
         for (reap, verdict) in reaps.iter().zip(verdicts) {
-            if let Some(ReapVerdict::Reaped(_)) = verdict {
+            if let Some(ReapVerdict::Reaped(run)) = verdict {
+                self.context.meter.ended(reap.transition.end, run);
                 tracing::info!(shard = %reap.key, code = reap.failure.code, "attempt ended from outside");
                 reaped += 1;
             }

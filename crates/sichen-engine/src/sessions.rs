@@ -164,6 +164,7 @@ impl Sessions {
             plan: None,
         });
         journal.extend(self.report(&actor, lost.collect()).await);
+        self.context.meter.session("registered");
         tracing::info!(worker = %hello.worker.name, session = %registered.session, "worker registered");
         Ok(HelloAnswer::Welcome {
             session: registered.session,
@@ -182,12 +183,15 @@ impl Sessions {
         Ok(match self.beat(beat).await? {
             BeatAnswer::Lost => HelloAnswer::SessionLost,
             BeatAnswer::Superseded => HelloAnswer::Superseded,
-            BeatAnswer::Alive { stop, .. } => HelloAnswer::Welcome {
-                session,
-                rhythm: self.rhythm,
-                journal: Vec::new(),
-                stop,
-            },
+            BeatAnswer::Alive { stop, .. } => {
+                self.context.meter.session("resumed");
+                HelloAnswer::Welcome {
+                    session,
+                    rhythm: self.rhythm,
+                    journal: Vec::new(),
+                    stop,
+                }
+            }
         })
     }
 
@@ -370,7 +374,11 @@ impl Sessions {
             let rest = items.split_off(items.len().min(MAX_BATCH));
             let batch = std::mem::replace(&mut items, rest);
             let op = self.context.op(actor);
-            verdicts.extend(self.context.store.save_checkpoints(op, batch).await?);
+            let saved = self.context.store.save_checkpoints(op, batch).await?;
+            for verdict in &saved {
+                self.context.meter.checkpointed(*verdict);
+            }
+            verdicts.extend(saved);
         }
         Ok(verdicts)
     }

@@ -328,6 +328,9 @@ impl Trigger {
             match verdict {
                 Some(AdvanceVerdict::Advanced(runs)) => {
                     pass.skipped += skipped;
+                    for d in &item.decisions {
+                        self.context.meter.skipped(&d.reason, d.count);
+                    }
                     for (new, verdict) in item.runs.into_iter().zip(runs) {
                         if let CreateVerdict::Created(id, granted) = verdict {
                             pass.runs += 1;
@@ -451,7 +454,10 @@ impl Trigger {
             let op = self.context.op(self.coordinator.actor());
             let asked = store.request_stop(op, Some(fence), run, StopCause::Deadline);
             match asked.await {
-                Ok(RequestVerdict::Done(_)) => {
+                Ok(RequestVerdict::Done(settled)) => {
+                    if let Some(state) = settled {
+                        self.context.meter.settled(state);
+                    }
                     tracing::info!(%run, "the run's deadline has passed");
                     pass.stopped.push(run);
                 }

@@ -20,6 +20,7 @@ mod gate;
 mod history;
 mod job_list;
 mod jobs;
+mod metrics;
 mod namespaces;
 mod output;
 mod overview;
@@ -246,6 +247,7 @@ pub(crate) fn router(
     let described = get(move || async move { description });
     router
         .route("/api/v1/openapi.json", described)
+        .route("/metrics", get(metrics::metrics))
         .fallback(answer::no_route)
         .method_not_allowed_fallback(answer::no_method)
         .layer(middleware::from_fn_with_state(api.clone(), gate::pass))

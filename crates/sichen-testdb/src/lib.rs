@@ -1,5 +1,5 @@
-//! Database servers for one test, each a direct child of it, what must be installed for them, and a
-//! network between processes that can be cut.
+//! Database servers and a monitor for one test, each a direct child of it, what must be installed for
+//! them, and a network between processes that can be cut.
 //!
 //! # Invariants
 //! - Nothing is left out in silence: a program that is missing fails the test with the words that
@@ -16,8 +16,10 @@ pub mod disk;
 pub mod pgbouncer;
 pub mod postgres;
 mod programs;
+pub mod prometheus;
 pub mod proxy;
 
 pub use programs::{
-    MariadbPrograms, Service, WITHOUT, faketime, in_ci, mariadb, postgres_programs,
+    MariadbPrograms, PrometheusPrograms, Service, WITHOUT, faketime, in_ci, mariadb,
+    postgres_programs, prometheus,
 };

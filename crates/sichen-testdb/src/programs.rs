@@ -19,15 +19,17 @@ pub enum Service {
     Pgbouncer,
     /// Shows one process another time of day.
     Faketime,
+    Prometheus,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: [Service; 4] = [
+    pub const ALL: [Service; 5] = [
         Service::Postgres,
         Service::Mariadb,
         Service::Pgbouncer,
         Service::Faketime,
+        Service::Prometheus,
     ];
 
     /// Its name in [`WITHOUT`].
@@ -37,6 +39,7 @@ impl Service {
             Service::Mariadb => "mariadb",
             Service::Pgbouncer => "pgbouncer",
             Service::Faketime => "faketime",
+            Service::Prometheus => "prometheus",
         }
     }
 
@@ -47,6 +50,7 @@ impl Service {
             Service::Mariadb => find_mariadb().is_some(),
             Service::Pgbouncer => find_pgbouncer().is_some(),
             Service::Faketime => find_faketime().is_some(),
+            Service::Prometheus => find_prometheus().is_some(),
         }
     }
 
@@ -60,6 +64,7 @@ impl Service {
             ],
             Service::Pgbouncer => &[&["pgbouncer"]],
             Service::Faketime => &[&["libfaketime"]],
+            Service::Prometheus => &[&["prometheus"]],
         }
     }
 
@@ -87,6 +92,11 @@ impl Service {
                 "no libfaketime is installed here. Install it (Debian, Ubuntu: apt-get install \
                  libfaketime; Fedora: dnf install libfaketime; Arch: pacman -S libfaketime; on macOS \
                  it shows our processes nothing)"
+                    .to_owned()
+            }
+            Service::Prometheus => {
+                "no Prometheus with promtool is installed here. Install it (Debian, Ubuntu, Arch: the \
+                 package prometheus; Fedora: golang-github-prometheus; macOS: brew install prometheus)"
                     .to_owned()
             }
         };
@@ -197,6 +207,30 @@ fn find_faketime() -> Option<PathBuf> {
 
 fn find_pgbouncer() -> Option<PathBuf> {
     find_program("pgbouncer")
+}
+
+/// The programs of Prometheus.
+#[derive(Clone, Debug)]
+pub struct PrometheusPrograms {
+    /// The monitor.
+    pub server: PathBuf,
+    /// What checks metrics and rules.
+    pub promtool: PathBuf,
+}
+
+/// The programs of Prometheus; `None` if it is left out by name.
+pub fn prometheus() -> Option<PrometheusPrograms> {
+    if Service::Prometheus.is_left_out() {
+        return None;
+    }
+    Some(find_prometheus().unwrap_or_else(|| panic!("{}", Service::Prometheus.missing())))
+}
+
+fn find_prometheus() -> Option<PrometheusPrograms> {
+    Some(PrometheusPrograms {
+        server: find_program("prometheus")?,
+        promtool: find_program("promtool")?,
+    })
 }
 
 /// Servers stand in places that a user's PATH may lack.

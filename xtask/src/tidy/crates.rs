@@ -56,7 +56,12 @@ const DIRECTIONS: &[Allowed] = &[
             "sichen-engine",
             "sichen-proto",
         ],
-        tests: &["sichen-store", "sichen-check", "sichen-sdk"],
+        tests: &[
+            "sichen-store",
+            "sichen-check",
+            "sichen-sdk",
+            "sichen-testdb",
+        ],
     },
     Allowed {
         krate: "sichen-sdk",

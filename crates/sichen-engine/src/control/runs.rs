@@ -40,6 +40,9 @@ impl Control {
             .store
             .request_stop(op, None, run, StopCause::Cancel)
             .await?;
+        if let RequestVerdict::Done(Some(state)) = verdict {
+            self.context.meter.settled(state);
+        }
         answer(run, verdict, |state| {
             format!("is {state} already; there is nothing to cancel")
         })

@@ -32,7 +32,7 @@ impl Sessions {
 
     async fn report_batch(&self, actor: &str, reports: Vec<Report>) -> Vec<ReportVerdict> {
         let n = reports.len();
-        match self.try_report(actor, reports).await {
+        let verdicts = match self.try_report(actor, reports).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
                 tracing::warn!(%error, "reports could not be stored; their workers will report again");
@@ -41,7 +41,11 @@ impl Sessions {
                 }
                 vec![ReportVerdict::RetryLater; n]
             }
+        };
+        for verdict in &verdicts {
+            self.context.meter.reported(verdict);
         }
+        verdicts
     }
 
     async fn try_report(
@@ -88,6 +92,9 @@ impl Sessions {
                 answers.push(ReportVerdict::RetryLater);
                 continue;
             };
+            if let FinishVerdict::Accepted(run) = verdict {
+                self.context.meter.ended(item.transition.end, run);
+            }
             // The last of the failed attempts that a run may have stops it too: only the store, which
             // counts them, knows which one that was.
             let stops =

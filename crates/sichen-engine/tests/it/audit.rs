@@ -110,10 +110,8 @@ fn history(seed: u64, steps: usize) -> (Cluster, Dump) {
     let mut dice = Dice(seed);
     let cluster = Cluster::new();
     let node = cluster.node("n1");
-    let control = Control::new(Context {
-        store: cluster.store.clone(),
-        ids: cluster.ids.clone(),
-    });
+    let context = Context::new(cluster.store.clone(), cluster.ids.clone());
+    let control = Control::new(context);
     decide(&cluster, &node);
     block_on(control.apply_calendar("user", &dice.calendar())).unwrap();
     for _ in 0..steps {

@@ -41,7 +41,7 @@ impl World {
     fn op(&self) -> Op {
         let ids = Arc::new(RandomIds);
         let store = self.store.clone();
-        Context { store, ids }.op("test")
+        Context::new(store, ids).op("test")
     }
 
     /// Makes a token as another node would; its secret.

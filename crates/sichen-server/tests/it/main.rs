@@ -6,6 +6,7 @@ mod console;
 mod dead_letters;
 mod export;
 mod jobs;
+mod metrics;
 mod node;
 mod openapi;
 mod permissions;

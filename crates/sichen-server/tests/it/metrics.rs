@@ -1,0 +1,230 @@
+//! Claims about `/metrics`: what is counted, who may read it, and that Prometheus does.
+
+use std::path::Path;
+
+use reqwest::StatusCode;
+use serde_json::json;
+use sichen_server::rest::wire::{Applied, MadeToken, StartedRun};
+use sichen_testdb::prometheus::{self, Prometheus};
+
+use crate::node::{Node, ON_REQUEST, json as body_of, problem, until};
+use crate::runs::{TestWorker, run};
+
+/// A job with one shard that fails and one that does not, and one that fires each second.
+const JOBS: &str = "
+apiVersion: sichen/v1
+kind: Job
+metadata: {name: half}
+spec:
+  run: {handler: odd}
+  shards: {count: 2}
+  retry: {maxAttempts: 1}
+---
+apiVersion: sichen/v1
+kind: Job
+metadata: {name: each-second}
+spec:
+  schedules: [{every: 1s}]
+  run: {handler: work}
+";
+
+async fn shown(node: &Node) -> String {
+    let answer = node.get("/metrics").await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    answer.text().await.unwrap()
+}
+
+/// The value of one series, such as `sichen_workers{pool="default"}`.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(series));
+    line.and_then(|rest| rest.strip_prefix(' '))
+        .map(|v| v.parse().unwrap())
+}
+
+async fn ended(node: &Node, path: &str, state: &str) {
+    let started: StartedRun = body_of(node.post(path, r#"{"key": "k"}"#).await).await;
+    until(state, || async {
+        run(node, &started.key).await.state == state
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_committed_is_counted_once() {
+    let node = Node::start().await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", JOBS).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    ended(&node, "/api/v1/jobs/default/on-request/runs", "succeeded").await;
+    ended(&node, "/api/v1/jobs/default/half/runs", "partial").await;
+    // The same key is the same run.
+    let again = node
+        .post("/api/v1/jobs/default/half/runs", r#"{"key": "k"}"#)
+        .await;
+    assert_eq!(again.status(), StatusCode::OK);
+    until("a run of the schedule is counted", || async {
+        let fired = value(
+            &shown(&node).await,
+            "sichen_runs_created_total{cause=\"schedule\"}",
+        );
+        fired.is_some_and(|n| n >= 1.0)
+    })
+    .await;
+    let paused = node
+        .post("/api/v1/jobs/default/each-second/pause", "")
+        .await;
+    assert!(paused.status().is_success(), "{paused:?}");
+    until("nothing runs", || async {
+        value(&shown(&node).await, "sichen_runs_open{state=\"running\"}") == Some(0.0)
+    })
+    .await;
+    let text = shown(&node).await;
+    let fired = value(&text, "sichen_runs_created_total{cause=\"schedule\"}").unwrap();
+    for (series, expected) in [
+        ("sichen_runs_created_total{cause=\"request\"}", 2.0),
+        ("sichen_runs_settled_total{state=\"partial\"}", 1.0),
+        (
+            "sichen_runs_settled_total{state=\"succeeded\"}",
+            1.0 + fired,
+        ),
+        (
+            "sichen_attempts_granted_total{pool=\"default\"}",
+            3.0 + fired,
+        ),
+        ("sichen_attempts_ended_total{end=\"failed\"}", 1.0),
+        (
+            "sichen_attempts_ended_total{end=\"succeeded\"}",
+            2.0 + fired,
+        ),
+        ("sichen_reports_total{verdict=\"accepted\"}", 3.0 + fired),
+        ("sichen_schedule_delay_seconds_count", fired),
+        (
+            "sichen_queue_time_seconds_count{pool=\"default\"}",
+            3.0 + fired,
+        ),
+        ("sichen_sessions_total{cause=\"registered\"}", 1.0),
+        ("sichen_jobs{state=\"live\"}", 2.0),
+        ("sichen_jobs{state=\"paused\"}", 1.0),
+        ("sichen_workers{pool=\"default\"}", 1.0),
+        ("sichen_worker_slots_taken{pool=\"default\"}", 0.0),
+        ("sichen_nodes", 1.0),
+        ("sichen_duties_idle", 0.0),
+        ("sichen_ready", 1.0),
+        ("sichen_store_up", 1.0),
+    ] {
+        assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
+    }
+    worker.drain(&node).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_wrong_with_the_metrics() {
+    let node = Node::start().await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    ended(&node, "/api/v1/jobs/default/on-request/runs", "succeeded").await;
+    let text = shown(&node).await;
+    if let Some(faults) = prometheus::faults(&text) {
+        assert_eq!(faults, "", "{text}");
+        let wrong = prometheus::faults("# TYPE a counter\na 1\n").unwrap();
+        assert!(
+            wrong.contains("no help text"),
+            "it finds what is wrong: {wrong}"
+        );
+    }
+    worker.drain(&node).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn only_who_sees_the_whole_cluster_is_told_its_numbers() {
+    let node = Node::start().await;
+    let url = format!("http://{}/metrics", node.address);
+    let answer = node.client.get(&url).send().await.unwrap();
+    assert_eq!(problem(answer, 401).await.code, "SC6001");
+    for (name, namespace, status) in [("part", "payments", 403), ("whole", "*", 200)] {
+        let asked = json!({"name": name, "roles": [{"namespace": namespace, "role": "viewer"}]});
+        let made = node.post("/api/v1/tokens", asked.to_string()).await;
+        let made: MadeToken = body_of(made).await;
+        let request = node.client.get(&url).bearer_auth(made.secret);
+        assert_eq!(request.send().await.unwrap().status(), status, "{name}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_real_prometheus_reads_a_server() {
+    let node = Node::start().await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    ended(&node, "/api/v1/jobs/default/on-request/runs", "succeeded").await;
+    if let Some(monitor) = Prometheus::start(node.address, &node.token) {
+        let url = monitor.url();
+        let ask = |path: &'static str| node.client.get(format!("{url}{path}")).send();
+        let ready = || async { ask("/-/ready").await.unwrap().status() == StatusCode::OK };
+        until("Prometheus is ready", ready).await;
+        let asked = async |query: &'static str| {
+            let answer: serde_json::Value = ask(query).await.unwrap().json().await.unwrap();
+            let found = answer["data"]["result"].as_array().cloned();
+            found.unwrap_or_default()
+        };
+        let read = || async {
+            let up = asked("/api/v1/query?query=up").await;
+            up.first().is_some_and(|up| up["value"][1] == "1")
+        };
+        until("Prometheus has read it", read).await;
+        let settled = || async {
+            let settled = asked("/api/v1/query?query=sichen_runs_settled_total").await;
+            let of = |state: &str| {
+                settled
+                    .iter()
+                    .find(|s| s["metric"]["state"] == state)
+                    .cloned()
+            };
+            let value = |state| of(state).map(|series| series["value"][1].clone());
+            value("succeeded") == Some("1".into()) && value("failed") == Some("0".into())
+        };
+        until("Prometheus has the number", settled).await;
+    }
+    worker.drain(&node).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_can_do_nothing_says_so_in_its_numbers() {
+    let node = Node::without_duties().await;
+    let text = shown(&node).await;
+    assert_eq!(value(&text, "sichen_ready"), Some(0.0), "{text}");
+    assert_eq!(value(&text, "sichen_nodes"), Some(0.0), "{text}");
+    node.stop().await;
+}
+
+/// The rules of `deploy/`, as the guide shows them: each is raised and cleared by series of its own.
+#[test]
+fn each_rule_is_raised_and_cleared() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let rules = std::fs::read_to_string(root.join("deploy/prometheus-rules.yml")).unwrap();
+    let guide = std::fs::read_to_string(root.join("docs/guide/monitoring.md")).unwrap();
+    let (_, below) = rules.split_once('\n').unwrap();
+    assert!(guide.contains(below), "the guide shows other rules");
+    let dir = tempfile::tempdir().unwrap();
+    let tests = dir.path().join("tests.yml");
+    let cases = include_str!("prometheus-rules.test.yml");
+    std::fs::write(&tests, cases).unwrap();
+    let at = dir.path().join("prometheus-rules.yml");
+    std::fs::write(&at, &rules).unwrap();
+    for line in rules.lines() {
+        let Some((_, name)) = line.split_once("- alert: ") else {
+            continue;
+        };
+        assert!(cases.contains(&format!("alertname: {name}\n")), "{name}");
+    }
+    let Some((ok, said)) = prometheus::tested(&tests) else {
+        return;
+    };
+    assert!(ok, "{said}");
+    std::fs::write(&at, rules.replace("> 600", "> 6000")).unwrap();
+    let (ok, said) = prometheus::tested(&tests).unwrap();
+    assert!(!ok, "a rule that never fires passes: {said}");
+}
