@@ -17,6 +17,7 @@ mod licences;
 mod limits;
 mod schema;
 mod services;
+mod soak;
 mod stage;
 mod states;
 mod test;
@@ -42,6 +43,9 @@ enum Command {
     Test(test::Options),
     /// Show that simulation catches every known-bad variant
     Zoo(zoo::Options),
+    /// Do for hours what the tests do in minutes, and write down what ran
+    #[command(subcommand)]
+    Soak(soak::Kind),
     /// Measure the release build on a throwaway PostgreSQL (docs/benchmarks.md)
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
@@ -92,6 +96,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Tidy => tidy::run(subcommands()),
         Command::Test(options) => test::run(&options),
         Command::Zoo(options) => zoo::run(&options),
+        Command::Soak(kind) => soak::run(&kind),
         Command::Bench(options) => bench::run(&options),
         Command::Failover(options) => failover::run(&options),
         Command::States { check } => states::run(check),

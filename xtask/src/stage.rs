@@ -96,6 +96,7 @@ pub fn closes(line: &str) -> bool {
         "Summary [",
         "console: ",
         "first page: ",
+        "simulated: ",
         "test result:",
         "error: test run failed",
         "error: could not compile",

@@ -21,6 +21,10 @@ use crate::{services, workspace};
 /// the crash points.
 const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql,sichen/crash";
 
+/// Simulated hours in which enough happens, and the faults in them.
+const HOURS: &str = "100";
+const FAULTS: &str = "20000";
+
 /// A part of the tests that can be left out by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
@@ -113,6 +117,9 @@ pub fn run(options: &Options) -> Result<()> {
     if done[0].ok {
         let binary = binary_path()?;
         done.push(stage::run("tests", tests(options, nextest, &binary))?);
+        if !options.without.contains(&Part::Sim) && options.filters.is_empty() {
+            done.push(stage::run("hours", simulated_hours())?);
+        }
         if !options.without.contains(&Part::Doc) && options.filters.is_empty() {
             done.push(stage::run("doc", doc_tests(&binary))?);
         }
@@ -173,6 +180,23 @@ fn tests(options: &Options, nextest: bool, binary: &Path) -> Command {
     } else if !options.filters.is_empty() {
         command.arg("--").args(&options.filters);
     }
+    command
+}
+
+/// Optimized: in it an hour takes a second or two.
+fn simulated_hours() -> Command {
+    let mut command = cargo(&[
+        "run",
+        "--locked",
+        "--profile",
+        "sim",
+        "-p",
+        "sichen-sim",
+        "--",
+    ]);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    command.args(["--hours", HOURS, "--faults", FAULTS]);
+    command.args(["--threads", &threads.to_string()]);
     command
 }
 

@@ -10,6 +10,7 @@
 
 pub mod air;
 pub mod edge;
+pub mod hours;
 pub mod model;
 pub mod options;
 pub mod rng;

@@ -22,12 +22,16 @@ pub struct Options {
     pub workers: usize,
     /// Jobs.
     pub jobs: usize,
+    /// So many times as often as they were first drawn to run.
+    pub pace: i64,
     /// A server's process dies and is started again.
     pub server_crash: Every,
     /// A server's process stands still.
     pub server_freeze: Every,
-    /// A server can't reach the store.
+    /// A server, or several, can't reach the store.
     pub server_cut: Every,
+    /// What a server sends reaches the store, but no answer comes back.
+    pub server_deaf: Every,
     /// A server's sign of life goes out although it lives.
     pub sign_lost: Every,
     /// A worker's process dies and is started again.
@@ -56,6 +60,22 @@ impl Options {
     /// The options of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
+        // Drawn apart, so that what was found on two servers stays found there.
+        let mut rng = Rng::new(seed ^ 0x5e7_0f5e);
+        let server_deaf = rng.chance(600).then(|| rng.between(15, 60) * 1000);
+        let fewer = Self::on_two_servers(seed);
+        Self {
+            servers: 3 + [0, 0, 0, 1, 2][rng.below(5)],
+            jobs: fewer.jobs + 2,
+            pace: 4,
+            server_deaf,
+            ..fewer
+        }
+    }
+
+    /// The options of a seed on two servers and with little work.
+    #[must_use]
+    pub fn on_two_servers(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x0c10_c4ed);
         let mut every = |from: i64, to: i64| rng.chance(600).then(|| rng.between(from, to) * 1000);
         let mut options = Self {
@@ -65,9 +85,11 @@ impl Options {
             servers: 2,
             workers: 3,
             jobs: 0,
+            pace: 1,
             server_crash: every(15, 60),
             server_freeze: every(15, 60),
             server_cut: every(15, 60),
+            server_deaf: None,
             sign_lost: None,
             worker_crash: every(10, 40),
             worker_freeze: every(10, 40),

@@ -51,6 +51,7 @@ use crate::trace::Trace;
 use crate::user::UserStore;
 
 pub use end::Outcome;
+pub use nemesis::FAULTS;
 pub(crate) use nemesis::Fault;
 pub(crate) use node::Duty;
 
@@ -119,6 +120,7 @@ pub(crate) enum Ev {
     ThawServer(usize, u64),
     ThawWorker(usize, u64),
     Uncut(usize),
+    Hears(usize),
     SignBack(usize),
     Hint(usize, Hint),
     Unblock(usize, usize),
@@ -188,6 +190,8 @@ pub struct Sim {
     periods: BTreeMap<JobUid, i64>,
     acks: Vec<Acknowledged>,
     faults: BTreeMap<&'static str, u64>,
+    /// Faults that hit something, by what they hit.
+    hits: BTreeMap<&'static str, u64>,
     problems: Vec<String>,
     healed: bool,
     rest_by: Option<i64>,
@@ -258,6 +262,7 @@ impl Sim {
             periods: BTreeMap::new(),
             acks: Vec::new(),
             faults: BTreeMap::new(),
+            hits: BTreeMap::new(),
             problems: Vec::new(),
             healed: false,
             rest_by: None,
@@ -330,6 +335,7 @@ impl Sim {
             | Ev::ThawServer(..)
             | Ev::ThawWorker(..)
             | Ev::Uncut(_)
+            | Ev::Hears(_)
             | Ev::SignBack(_)
             | Ev::Unblock(..)
             | Ev::Fault(_)
@@ -387,6 +393,9 @@ impl Sim {
             Ev::ThawWorker(n, life) => self.thaw_worker(n, life),
             Ev::Uncut(n) => {
                 self.gate().cut.remove(&n);
+            }
+            Ev::Hears(n) => {
+                self.gate().deaf.remove(&n);
             }
             Ev::SignBack(n) => {
                 self.air.comes_back(n);
@@ -476,7 +485,7 @@ impl Sim {
     }
 
     fn create_job(&mut self, n: usize) {
-        let period = [15, 20, 30, 45, 60][self.rng.below(5)];
+        let period = [15, 20, 30, 45, 60][self.rng.below(5)] / self.options.pace;
         let count = 1 + self.rng.below(5);
         let overlap = match self.rng.below(5) {
             0 | 1 => serde_json::json!("allow"),

@@ -7,7 +7,7 @@
 //! # Not here
 //! What a call does (`sichen-store`); whose turn it is ([`crate::sim`]).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,14 +55,22 @@ pub struct Gate {
     pub wakes: Vec<(u64, i64)>,
     /// Set when a call that writes has been sent.
     pub write_sent: bool,
-    /// Nodes that can't reach the store.
-    pub cut: BTreeSet<usize>,
+    /// Nodes that can't reach the store; whether that has cost one of them a write.
+    pub cut: BTreeMap<usize, bool>,
+    /// Nodes that the store's answers do not reach; the same.
+    pub deaf: BTreeMap<usize, bool>,
+    /// Writes of each node that were sent and are not answered.
+    pub open: BTreeMap<usize, u64>,
+    /// Faults of the way that hit such a write.
+    pub hits: u64,
     /// Per mille of answers lost after the commit.
     pub lost_commits: u64,
     /// Calls made, answers lost, calls refused while cut off.
     pub calls: u64,
     /// Answers that were lost after the call was executed.
     pub lost: u64,
+    /// Those of them that no broken way took.
+    pub lost_by_chance: u64,
     rng: Rng,
 }
 
@@ -75,12 +83,49 @@ impl Gate {
             current: 0,
             wakes: Vec::new(),
             write_sent: false,
-            cut: BTreeSet::new(),
+            cut: BTreeMap::new(),
+            deaf: BTreeMap::new(),
+            open: BTreeMap::new(),
+            hits: 0,
             lost_commits: 0,
             calls: 0,
             lost: 0,
+            lost_by_chance: 0,
             rng,
         }
+    }
+
+    /// Whether the way there, or `back`, is broken for `node`; notes that it cost a write.
+    fn is_broken(&mut self, node: usize, back: bool, writes: bool) -> bool {
+        let deaf = if back { self.deaf.get_mut(&node) } else { None };
+        let Some(hit) = self.cut.get_mut(&node).or(deaf) else {
+            return false;
+        };
+        self.hits += u64::from(writes && !*hit);
+        *hit |= writes;
+        true
+    }
+}
+
+/// A write that was sent and is not answered; it ends with its call, or with its node.
+struct OpenWrite {
+    gate: Arc<Mutex<Gate>>,
+    node: usize,
+}
+
+impl OpenWrite {
+    fn new(gate: &Arc<Mutex<Gate>>, node: usize) -> Self {
+        *lock(gate).open.entry(node).or_default() += 1;
+        let gate = gate.clone();
+        Self { gate, node }
+    }
+}
+
+impl Drop for OpenWrite {
+    fn drop(&mut self) {
+        let mut gate = lock(&self.gate);
+        let open = gate.open.entry(self.node).or_default();
+        *open = open.saturating_sub(1);
     }
 }
 
@@ -157,16 +202,24 @@ impl Link {
                 let per_mille = gate.lost_commits;
                 (there, back, gate.rng.chance(per_mille))
             };
+            let writes = op.is_some();
+            let _open = writes.then(|| OpenWrite::new(&self.gate, self.node));
             self.until(there).await;
-            let cut_off = || lock(&self.gate).cut.contains(&self.node);
-            if cut_off() {
+            let broken = |back| lock(&self.gate).is_broken(self.node, back, writes);
+            if broken(false) {
                 self.until(TIMEOUT_US).await;
                 return Err(Error::Unavailable("the store does not answer".to_owned()));
             }
             let answer = execute.await;
             self.until(back).await;
-            if lose || cut_off() {
-                lock(&self.gate).lost += 1;
+            let broken = broken(true);
+            if lose || broken {
+                {
+                    let mut gate = lock(&self.gate);
+                    gate.lost += 1;
+                    gate.lost_by_chance += u64::from(!broken);
+                    gate.hits += u64::from(writes && !broken);
+                }
                 self.until(TIMEOUT_US).await;
                 let reason = "the answer was lost".to_owned();
                 return Err(match op {

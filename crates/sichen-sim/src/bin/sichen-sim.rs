@@ -1,23 +1,38 @@
 //! Runs simulated clusters by seed.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
+use sichen_sim::hours::{Hours, Part};
 use sichen_sim::options::Options;
 use sichen_sim::sim::{self, Outcome};
 
-/// Whole clusters in one thread, one for each seed; stops at the first that breaks a promise.
-#[derive(Debug, Parser)]
+/// Whole clusters, one for each seed; stops at the first that breaks a promise.
+#[derive(Debug, Clone, Parser)]
 struct Arguments {
     /// Seeds, `A..B` (B included) or one.
     #[arg(long, default_value = "1..100", value_parser = parse_seeds)]
     seeds: (u64, u64),
-    /// Go on with the seeds after B until so many simulated hours are done.
+    /// Go on with the seeds after B until so many simulated hours count: 1,000 runs settled and 10
+    /// faults hit something in each.
     #[arg(long)]
-    hours: Option<i64>,
+    hours: Option<u64>,
+    /// Go on with the seeds after B for so many minutes.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Fail with fewer faults than this, or when some kind of fault never happened.
+    #[arg(long)]
+    faults: Option<u64>,
+    /// Seeds at once, each in a thread of its own.
+    #[arg(long, default_value_t = 1)]
+    threads: u64,
     /// Length of the unsafe phase in seconds.
     #[arg(long)]
     secs: Option<i64>,
@@ -25,6 +40,9 @@ struct Arguments {
     /// target/sim-traces).
     #[arg(long)]
     keep: Option<PathBuf>,
+    /// Write what ran, as JSON, here.
+    #[arg(long)]
+    summary: Option<PathBuf>,
     /// Go on after a failing seed.
     #[arg(long)]
     all: bool,
@@ -32,6 +50,9 @@ struct Arguments {
     #[cfg(feature = "zoo")]
     #[arg(long)]
     zoo: Option<String>,
+    /// Two servers and little work, as before there were more of both.
+    #[arg(long)]
+    two_servers: bool,
 }
 
 fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
@@ -54,77 +75,200 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every seed kept its promises.
+impl Arguments {
+    fn options(&self, seed: u64) -> Options {
+        let mut options = if self.two_servers {
+            Options::on_two_servers(seed)
+        } else {
+            Options::of(seed)
+        };
+        if let Some(secs) = self.secs {
+            options.unsafe_secs = secs;
+        }
+        options
+    }
+}
+
+/// What all threads know.
+struct Shared {
+    next: AtomicU64,
+    over: AtomicBool,
+}
+
+/// The sums of all seeds.
+#[derive(Default)]
+struct Totals {
+    hours: Hours,
+    events: u64,
+    seeds: u64,
+    failed: Vec<u64>,
+    pickups: Vec<i64>,
+}
+
+/// Whether every seed kept its promises, and enough happened.
 fn play(arguments: &Arguments) -> io::Result<bool> {
     #[cfg(feature = "zoo")]
     if let Some(name) = &arguments.zoo {
         sichen_core::zoo::choose(name);
         sichen_sdk::session::zoo::choose(name);
     }
+    #[expect(clippy::disallowed_methods, reason = "it is told how long to go on")]
+    let begun = Instant::now();
+    let shared = Shared {
+        next: AtomicU64::new(arguments.seeds.0),
+        over: AtomicBool::new(false),
+    };
+    let mut totals = Totals::default();
     let mut out = io::stdout().lock();
-    let (mut seconds, mut runs, mut faults, mut events) = (0i64, 0u64, 0u64, 0u64);
+    std::thread::scope(|scope| {
+        let (told, heard) = mpsc::sync_channel(4);
+        for _ in 0..arguments.threads.max(1) {
+            let (told, shared) = (told.clone(), &shared);
+            scope.spawn(move || {
+                while !shared.over.load(Ordering::Relaxed) {
+                    let seed = shared.next.fetch_add(1, Ordering::Relaxed);
+                    let outcome = sim::run(arguments.options(seed), arguments.keep.is_some());
+                    if told.send(outcome).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(told);
+        let done = fold(arguments, begun, &heard, &mut totals, &mut out);
+        shared.over.store(true, Ordering::Relaxed);
+        drop(heard);
+        done
+    })?;
+    let fault = totals.lack(arguments);
+    totals.tell(&mut out)?;
+    if let Some(fault) = &fault {
+        writeln!(out, "too little happened: {fault}")?;
+    }
+    if let Some(path) = &arguments.summary {
+        let summary = totals.summary(arguments, begun.elapsed());
+        fs::write(path, format!("{summary:#}\n"))?;
+    }
+    Ok(totals.failed.is_empty() && fault.is_none())
+}
+
+/// Takes outcomes in the order of their seeds until there are enough.
+fn fold(
+    arguments: &Arguments,
+    begun: Instant,
+    heard: &mpsc::Receiver<Outcome>,
+    totals: &mut Totals,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut early: BTreeMap<u64, Outcome> = BTreeMap::new();
     let (mut seed, last) = arguments.seeds;
-    let mut failed = Vec::new();
-    let mut pickups: Vec<i64> = Vec::new();
-    loop {
-        let wanted = arguments.hours.is_some_and(|hours| seconds < hours * 3_600);
-        if seed > last && !wanted {
-            break;
-        }
-        let mut options = Options::of(seed);
-        if let Some(secs) = arguments.secs {
-            options.unsafe_secs = secs;
-        }
-        let outcome = sim::run(options.clone(), arguments.keep.is_some());
-        seconds += outcome.simulated_secs;
-        faults += outcome.faults.values().sum::<u64>();
-        events += outcome.events;
-        pickups.extend(&outcome.pickups_us);
-        runs += outcome
-            .verdict
-            .counts
-            .get(&sichen_check::Sight::RunSettled)
-            .copied()
-            .unwrap_or(0);
+    let minutes = arguments.minutes.map(|m| Duration::from_secs(m * 60));
+    while seed <= last
+        || arguments
+            .hours
+            .is_some_and(|hours| totals.hours.counted < hours)
+        || minutes.is_some_and(|limit| begun.elapsed() < limit)
+    {
+        let Some(outcome) = early.remove(&seed) else {
+            let Ok(outcome) = heard.recv() else {
+                return Err(io::Error::other("a simulation ended in a panic"));
+            };
+            early.insert(outcome.options.seed, outcome);
+            continue;
+        };
+        totals.add(&outcome);
         if let Some(folder) = &arguments.keep {
             keep(folder, &outcome)?;
         }
         if !outcome.is_ok() {
             writeln!(out, "{outcome}")?;
-            keep(
-                &PathBuf::from("target/sim-traces"),
-                &sim::run(options, true),
-            )?;
-            failed.push(seed);
+            let again = sim::run(arguments.options(seed), true);
+            keep(Path::new("target/sim-traces"), &again)?;
             if !arguments.all {
                 break;
             }
         }
         seed += 1;
     }
-    let hours = seconds / 3_600;
-    writeln!(
-        out,
-        "{seconds} simulated seconds ({hours} h), {runs} settled runs, {faults} faults, {events} events, {} failing seeds",
-        failed.len()
-    )?;
-    pickups.sort_unstable();
-    if let Some(longest) = pickups.last() {
-        let at = |part: usize| pickups[(pickups.len() - 1) * part / 1000] / 1000;
+    Ok(())
+}
+
+impl Totals {
+    fn add(&mut self, outcome: &Outcome) {
+        self.hours.add(&Part::of(outcome));
+        self.events += outcome.events;
+        self.seeds += 1;
+        self.pickups.extend(&outcome.pickups_us);
+        if !outcome.is_ok() {
+            self.failed.push(outcome.options.seed);
+        }
+    }
+
+    /// What there was too little of, so that it shows nothing.
+    fn lack(&self, arguments: &Arguments) -> Option<String> {
+        let faults = self.hours.faults();
+        let wanted = arguments.faults?;
+        if faults < wanted {
+            return Some(format!("{faults} faults, not {wanted}"));
+        }
+        let never = sim::FAULTS
+            .iter()
+            .find(|name| !self.hours.all.faults.contains_key(*name));
+        never.map(|name| format!("no \"{name}\""))
+    }
+
+    fn tell(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let all = &self.hours.all;
         writeln!(
             out,
-            "from grant to start when healed: p50 {} ms, p99 {} ms, p99.9 {} ms, longest {} ms of {}",
-            at(500),
-            at(990),
-            at(999),
-            longest / 1000,
-            pickups.len()
+            "simulated: {} seeds, {} hours that count, {} in which too little happened ({} s); {} settled runs, {} faults, {} events, {} failing seeds",
+            self.seeds,
+            self.hours.counted,
+            self.hours.empty,
+            all.secs,
+            all.runs,
+            self.hours.faults(),
+            self.events,
+            self.failed.len()
         )?;
+        writeln!(out, "simulated: faults {:?}", all.faults)?;
+        writeln!(out, "simulated: of them hit {:?}", all.hits)?;
+        self.pickups.sort_unstable();
+        if let Some(longest) = self.pickups.last() {
+            let at = |part: usize| self.pickups[(self.pickups.len() - 1) * part / 1000] / 1000;
+            writeln!(
+                out,
+                "from grant to start when healed: p50 {} ms, p99 {} ms, p99.9 {} ms, longest {} ms of {}",
+                at(500),
+                at(990),
+                at(999),
+                longest / 1000,
+                self.pickups.len()
+            )?;
+        }
+        if !self.failed.is_empty() {
+            writeln!(out, "seeds that break a promise: {:?}", self.failed)?;
+        }
+        Ok(())
     }
-    if !failed.is_empty() {
-        writeln!(out, "seeds that break a promise: {failed:?}")?;
+
+    fn summary(&self, arguments: &Arguments, took: Duration) -> serde_json::Value {
+        let all = &self.hours.all;
+        serde_json::json!({
+            "first_seed": arguments.seeds.0,
+            "seeds": self.seeds,
+            "counted_hours": self.hours.counted,
+            "empty_hours": self.hours.empty,
+            "simulated_secs": all.secs,
+            "settled_runs": all.runs,
+            "faults": self.hours.faults(),
+            "faults_by_class": all.faults,
+            "hits_by_class": all.hits,
+            "events": self.events,
+            "violating_seeds": self.failed,
+            "wall_secs": took.as_secs(),
+        })
     }
-    Ok(failed.is_empty())
 }
 
 fn keep(folder: &Path, outcome: &Outcome) -> io::Result<()> {

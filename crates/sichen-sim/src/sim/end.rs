@@ -14,6 +14,7 @@ use sichen_core::model::Dump;
 use sichen_core::port::ApplyVerdict;
 use sichen_sdk::session::Lease;
 
+use super::nemesis::LOST_COMMIT;
 use super::{Ev, REST_US, STUCK_US, Sim, instant, micros};
 use crate::options::Options;
 
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// Faults by kind.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Faults that hit a live lease, an open transaction or an unsent report, by what they hit.
+    pub hits: BTreeMap<&'static str, u64>,
     /// Length in simulated seconds.
     pub simulated_secs: i64,
     /// Events of the simulation.
@@ -185,15 +188,20 @@ impl Sim {
         let verdict = check_dump(&dump, options, &self.acks);
         self.judge_user_store(&dump);
         let pickups_us = self.pickups(&dump);
-        let calls = {
+        let (calls, hits, lost) = {
             let gate = self.gate();
-            (gate.calls, gate.lost)
+            ((gate.calls, gate.lost), gate.hits, gate.lost_by_chance)
         };
+        *self.hits.entry("open transaction").or_default() += hits;
+        if lost > 0 {
+            *self.faults.entry(LOST_COMMIT).or_default() += lost;
+        }
         Outcome {
             hash: self.trace.hash(),
             verdict,
             problems: self.problems,
             faults: self.faults,
+            hits: self.hits,
             simulated_secs: self.now / 1_000_000,
             events: self.events,
             calls,

@@ -158,6 +158,21 @@ impl Sim {
         }
     }
 
+    /// A fault hits worker `n`, or its stream to `server`: notes what it held.
+    pub(super) fn hit_worker(&mut self, n: usize, server: Option<usize>) {
+        let worker = &self.workers[n];
+        let wire = worker.conn.and_then(|conn| self.wires.get(&conn));
+        if server.is_some() && wire.map(|wire| wire.server) != server {
+            return;
+        }
+        let mut records = worker.journal.values();
+        if records.any(|record| record.finish.is_some()) {
+            *self.hits.entry("unsent report").or_default() += 1;
+        } else if !worker.handlers.is_empty() {
+            *self.hits.entry("live lease").or_default() += 1;
+        }
+    }
+
     pub(super) fn thaw_worker(&mut self, n: usize, life: u64) {
         let now = self.now;
         let worker = &mut self.workers[n];

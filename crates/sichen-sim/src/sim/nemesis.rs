@@ -16,10 +16,32 @@ pub(crate) enum Fault {
     LinkOneWay,
     Isolate,
     AllCrash,
+    ServerDeaf,
 }
 
+/// Every kind of fault, by its name.
+pub const FAULTS: [&str; 13] = [
+    Fault::ServerCrash.name(),
+    Fault::ServerFreeze.name(),
+    Fault::ServerCut.name(),
+    Fault::ServerDeaf.name(),
+    Fault::SignLost.name(),
+    Fault::WorkerCrash.name(),
+    Fault::WorkerFreeze.name(),
+    Fault::LinkCut.name(),
+    Fault::LinkOneWay.name(),
+    Fault::Isolate.name(),
+    Fault::AllCrash.name(),
+    LOST_ANSWER,
+    LOST_COMMIT,
+];
+/// An answer to a worker is lost with its stream.
+pub(super) const LOST_ANSWER: &str = "lost answer";
+/// An answer of the store is lost after its commit.
+pub(super) const LOST_COMMIT: &str = "answer of the store lost";
+
 impl Fault {
-    const ALL: [Fault; 10] = [
+    const ALL: [Fault; 11] = [
         Fault::ServerCrash,
         Fault::ServerFreeze,
         Fault::ServerCut,
@@ -30,9 +52,10 @@ impl Fault {
         Fault::LinkOneWay,
         Fault::Isolate,
         Fault::AllCrash,
+        Fault::ServerDeaf,
     ];
 
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Fault::ServerCrash => "server crash",
             Fault::ServerFreeze => "server freeze",
@@ -44,6 +67,7 @@ impl Fault {
             Fault::LinkOneWay => "link cut one way",
             Fault::Isolate => "worker isolated",
             Fault::AllCrash => "all servers crash",
+            Fault::ServerDeaf => "server hears no answer of the store",
         }
     }
 }
@@ -62,6 +86,7 @@ impl Sim {
             Fault::LinkOneWay => o.link_one_way,
             Fault::Isolate => o.isolate,
             Fault::AllCrash => o.all_crash,
+            Fault::ServerDeaf => o.server_deaf,
         }
     }
 
@@ -100,9 +125,20 @@ impl Sim {
                 }
             }
             Fault::ServerCut => {
+                self.cut(server);
+                // With more than two of them, any others too.
+                let others = (0..self.servers.len()).filter(|n| *n != server);
+                let others: Vec<usize> = others.filter(|_| self.servers.len() > 2).collect();
+                for other in others {
+                    if self.rng.chance(300) {
+                        self.cut(other);
+                    }
+                }
+            }
+            Fault::ServerDeaf => {
                 let wait = secs(self, 500_000, 12);
-                self.gate().cut.insert(server);
-                self.push_in(wait, Ev::Uncut(server));
+                self.gate().deaf.insert(server, false);
+                self.push_in(wait, Ev::Hears(server));
             }
             Fault::SignLost => {
                 let wait = secs(self, 100_000, 5);
@@ -116,6 +152,7 @@ impl Sim {
             Fault::WorkerCrash => {
                 let wait = secs(self, 200_000, 10);
                 if self.workers[worker].up {
+                    self.hit_worker(worker, None);
                     self.crash_worker(worker);
                     if self.rng.chance(150) {
                         self.workers[worker].boot_id += 1;
@@ -126,12 +163,14 @@ impl Sim {
             Fault::WorkerFreeze => {
                 let wait = secs(self, 500_000, 35);
                 if self.workers[worker].up && !self.workers[worker].frozen {
+                    self.hit_worker(worker, None);
                     self.workers[worker].frozen = true;
                     let life = self.workers[worker].life;
                     self.push_in(wait, Ev::ThawWorker(worker, life));
                 }
             }
             Fault::Isolate => {
+                self.hit_worker(worker, None);
                 let wait = secs(self, 5_000_000, 40);
                 let up = self.rng.chance(500);
                 for server in 0..self.servers.len() {
@@ -145,6 +184,7 @@ impl Sim {
                 }
             }
             Fault::LinkCut | Fault::LinkOneWay => {
+                self.hit_worker(worker, Some(server));
                 let wait = secs(self, 500_000, 25);
                 let up = fault == Fault::LinkCut || self.rng.chance(500);
                 if up {
@@ -156,6 +196,13 @@ impl Sim {
                 self.push_in(wait, Ev::Unblock(worker, server));
             }
         }
+    }
+
+    /// Cuts a server from the store.
+    fn cut(&mut self, server: usize) {
+        let wait = self.rng.between(500_000, 12_000_000);
+        self.gate().cut.insert(server, false);
+        self.push_in(wait, Ev::Uncut(server));
     }
 
     fn crash_and_restart(&mut self, n: usize) {
@@ -180,6 +227,7 @@ impl Sim {
         {
             let mut gate = self.gate();
             gate.cut.clear();
+            gate.deaf.clear();
             gate.lost_commits = 0;
         }
         for server in 0..self.servers.len() {

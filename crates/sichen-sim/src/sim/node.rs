@@ -12,6 +12,7 @@ use sichen_engine::driver::{Engine, Settings};
 use sichen_proto::v1::server_message::Message as Down;
 use sichen_proto::v1::worker_message::Message as Up;
 
+use super::nemesis::LOST_ANSWER;
 use super::{Ev, Sim, instant, micros};
 use crate::air::Sign;
 use crate::edge::{self, Conn, Port, Served, Stream};
@@ -348,6 +349,9 @@ impl Sim {
 
     /// Its fate strikes while a write of it is on its way: the worst moment there is.
     pub(super) fn strike(&mut self, n: usize) {
+        if self.gate().open.get(&n).is_some_and(|open| *open > 0) {
+            *self.hits.entry("open transaction").or_default() += 1;
+        }
         match self.servers[n].doomed.take() {
             Some(Doom::Freeze(wait)) => {
                 self.servers[n].frozen = true;
@@ -424,7 +428,12 @@ impl Sim {
         );
         if answer && lose {
             // On a stream nothing is lost alone: it breaks, and the answer with it.
-            *self.faults.entry("lost answer").or_default() += 1;
+            *self.faults.entry(LOST_ANSWER).or_default() += 1;
+            match message {
+                Down::FinishAck(_) => *self.hits.entry("unsent report").or_default() += 1,
+                Down::Grant(_) => *self.hits.entry("live lease").or_default() += 1,
+                _ => {}
+            }
             let wait = self.rng.between(1_000, 20_000);
             self.push_in(wait, Ev::WorkerClosed(conn));
             self.push_in(wait, Ev::ServerClosed(conn));
