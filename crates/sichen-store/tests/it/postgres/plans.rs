@@ -171,7 +171,7 @@ const CASES: &[Case] = &[
     case("put_namespace", "'team5', 2, 100, null", "", 2, CHANGE),
     case("count_running_of_namespace", "9000, 9999", "shard_run_held", 1, ROW),
     case("locks/note_limits", "", "", 100, 2 * CHANGE),
-    case("locks/lock_namespaces", "array['team5', 'team6']", "namespace_pkey", 2, 2 * CHANGE),
+    case("locks/lock_namespaces", "array['team5', 'team6']", "namespace_limited", 2, 2 * CHANGE),
     case("locks/lock_namespace", "'team5'", "namespace_pkey", 1, CHANGE),
     case("list_ready_runs", "'big', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_000, 4_000),
     // A thousand lanes, the first of which has a hundred thousand runs.
