@@ -290,6 +290,9 @@ impl Stream {
         }
         let running = beat.running.iter().filter_map(convert::held).collect();
         let seq = beat.seq;
+        // Two Hellos of one worker may be answered in either order, and the stream of the later answer
+        // be long broken: the one that beats is the one that is heard.
+        self.streams.add(session, self.out.clone());
         self.engine.dispatcher.set_able(session, !beat.degraded);
         self.progress(session, &beat.running).await?;
         let question = Beat {

@@ -1,7 +1,7 @@
 //! The streams that are open on this node, by session: the engine's courier.
 //!
 //! # Invariants
-//! - One stream a session; a newer one takes the place of the older.
+//! - One stream a session: the one that said Hello, or beat, last.
 //!
 //! # Not here
 //! Reading from a stream ([`super::stream`]).

@@ -93,6 +93,14 @@ fn an_old_hello_in_a_server_that_wakes_ends_no_later_session() {
     }
 }
 
+/// In this seed a server that wakes answers two Hellos of one worker, first that of the stream which
+/// lives: what was granted to the worker from then on went to the other, and stood still for ever.
+#[test]
+fn the_stream_that_beats_is_the_one_that_grants_go_to() {
+    let outcome = sim::run(Options::on_two_servers(624), false);
+    assert!(outcome.is_ok(), "{outcome}");
+}
+
 /// In these seeds a node's coordinator waits for its own lock while a worker registers; it stood still
 /// for ever as long as nobody polled what another activity had woken.
 #[test]
