@@ -391,8 +391,11 @@ fn a_database_whose_disk_is_full_loses_nothing_and_the_server_goes_on() {
     drop(scene);
 }
 
+/// Results by run and shard.
+type Results = BTreeSet<(i64, i64)>;
+
 /// Results that a worker has in its journal.
-fn journaled(dir: &Path) -> BTreeSet<(i64, i64)> {
+fn journaled(dir: &Path) -> Results {
     let Ok(journal) = rusqlite::Connection::open(dir.join("journal.db")) else {
         return BTreeSet::new();
     };
@@ -411,7 +414,7 @@ fn results_after_a_power_loss(
     scene: &Scene,
     disk: &Disk,
     before_it: Option<&[String]>,
-) -> (BTreeSet<(i64, i64)>, BTreeSet<(i64, i64)>, Disk, PathBuf) {
+) -> (Results, Results, Disk, PathBuf) {
     let home = disk.path().join("w1");
     let worker = scene.worker_at(&home, 20, before_it);
     scene.apply_script("harmed", 20);
