@@ -197,7 +197,8 @@ impl Records {
             FinalRow::Shard(_)
             | FinalRow::Session(_)
             | FinalRow::Duty(_)
-            | FinalRow::Backfill(_) => {}
+            | FinalRow::Backfill(_)
+            | FinalRow::Hold(_) => {}
         }
     }
 

@@ -4,6 +4,7 @@
 //! The folds of single entities ([`crate::fold`]).
 
 mod backfills;
+mod capacities;
 mod end;
 mod lost;
 
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
-use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
+use sichen_core::model::{Decision, Dump, Duty, Hold, Job, Run, Session, Shard};
 use sichen_core::name::{JobName, Name};
 
 use crate::data::Fields;
@@ -68,6 +69,8 @@ pub enum FinalRow<'a> {
     Backfill(&'a Backfill),
     /// A decision of a job.
     Decision(JobUid, &'a Decision),
+    /// What is held of a capacity.
+    Hold(&'a Hold),
 }
 
 /// What somebody was told, and may rely on.
@@ -143,6 +146,7 @@ pub struct Checker {
     namespaces: BTreeMap<Name, Trail>,
     backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
     capacities: BTreeMap<Name, Trail>,
+    held: capacities::Held,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -171,6 +175,7 @@ impl Checker {
             namespaces: BTreeMap::new(),
             backfills: BTreeMap::new(),
             capacities: BTreeMap::new(),
+            held: capacities::Held::default(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -223,6 +228,7 @@ impl Checker {
         if event.ver == 0 {
             return self.changes_nothing(event);
         }
+        self.count_held(event);
         let ver = self.trail(&event.entity).map_or(0, |t| t.ver);
         let first_seen = ver == first_version(&event.entity) - 1;
         if event.ver > ver + 1 && !(self.options.partial && first_seen) {

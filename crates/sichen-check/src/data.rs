@@ -1,5 +1,7 @@
 //! The parts of an event's data that the checker reads; everything else is passed over.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -45,6 +47,28 @@ pub(crate) struct Fields {
     pub written: Vec<u64>,
     pub reopened: Vec<u64>,
     pub left: Option<u64>,
+    /// What an attempt holds of capacities, and until when what it held counts on.
+    pub uses: BTreeMap<String, u64>,
+    #[serde(deserialize_with = "instant")]
+    pub held_until: Option<Timestamp>,
+    /// A capacity's limits.
+    pub units: Option<u64>,
+    #[serde(deserialize_with = "rate")]
+    pub rate: Option<Rate>,
+}
+
+/// A capacity's rate: so many tokens in so many microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Rate {
+    pub count: u64,
+    pub per_us: u64,
+    pub burst: u64,
+}
+
+/// A backfill's rate is a number, and of no concern here.
+fn rate<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Rate>, D::Error> {
+    let value = serde_json::Value::deserialize(d)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 /// A decision as the step of the mark that took it says.

@@ -47,6 +47,8 @@ numbered! {
     I24: "checkpoints only move forward",
     I25: "an attempt starts from the newest checkpoint that was accepted",
     I27: "a run's outcome follows from its shards, and all of them have ended",
+    I32: "what is held of a capacity is what running attempts use, within the limit at each grant",
+    I33: "a rate lets through no more than it says and one burst",
     I44: "what was acknowledged is in the log",
     I45: "nothing changes but as the table of states allows",
     I46: "the log, read from its beginning, gives exactly the rows",
@@ -87,6 +89,8 @@ pub enum Sight {
     Succeeded,
     /// An attempt was lost.
     Lost,
+    /// A grant took units or tokens of capacities.
+    Held,
     /// A late or stale report was refused.
     Refused,
     /// A duty changed hands.

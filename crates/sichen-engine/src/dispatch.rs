@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::Uses;
 use sichen_core::dispatch::fair::Flow;
 use sichen_core::dispatch::queue::Place;
 use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun};
@@ -27,6 +28,7 @@ use sichen_core::port::{
 };
 
 use crate::blocked::{Blocked, told};
+use crate::capacities::Capacities;
 use crate::context::{Context, facts};
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
@@ -59,6 +61,8 @@ pub struct Dispatcher {
     /// Sessions whose worker can't take work just now, as its last beat said. A hint: such a
     /// worker rejects what it is granted, and the shard comes back unharmed.
     unable: Mutex<BTreeSet<SessionId>>,
+    /// Who waits for capacities.
+    capacities: Capacities,
     /// Runs whose rows another program holds.
     pub(crate) blocked: Blocked<RunId>,
 }
@@ -111,6 +115,7 @@ impl Dispatcher {
             wake,
             next_look: Mutex::default(),
             unable: Mutex::default(),
+            capacities: Capacities::default(),
             blocked: Blocked::default(),
         }
     }
@@ -136,6 +141,7 @@ impl Dispatcher {
         self.room.forget(pool);
         self.fair.forget(pool);
         self.looks.forget(pool);
+        self.capacities.forget(pool);
     }
 
     /// Whether the last look and what was granted since say that `session` holds nothing.
@@ -188,16 +194,29 @@ impl Dispatcher {
         Ok(pass)
     }
 
-    /// When the tables are to be read next, whatever happens.
+    /// When the tables, or those of capacities alone, are to be read next, whatever happens.
     #[must_use]
     pub fn next_look(&self) -> Option<Timestamp> {
-        *self.lock_next()
+        let next = *self.lock_next();
+        next.into_iter().chain(self.capacities.next_look()).min()
     }
 
-    /// Whether that time has come.
+    /// Whether it is time to read the tables.
     #[must_use]
     pub fn look_is_due(&self, now: Timestamp) -> bool {
-        self.next_look().is_none_or(|at| at <= now)
+        self.lock_next().is_none_or(|at| at <= now)
+    }
+
+    /// Whether anybody waits for a capacity.
+    #[must_use]
+    pub fn waits_for_capacity(&self) -> bool {
+        self.capacities.next_look().is_some()
+    }
+
+    /// Whether it is time to read the rows of capacities.
+    #[must_use]
+    pub fn capacity_is_due(&self, now: Timestamp) -> bool {
+        self.capacities.next_look().is_some_and(|at| at <= now)
     }
 
     fn lock_next(&self) -> MutexGuard<'_, Option<Timestamp>> {
@@ -236,7 +255,8 @@ impl Dispatcher {
                     return Err(error);
                 }
             }
-            if self.room.must_look(&pool) {
+            let store = &*self.context.store;
+            if self.room.must_look(&pool) || self.capacities.is_ripe(store, &pool, now).await? {
                 pass.next_ready = Some(now);
             }
         }
@@ -252,7 +272,7 @@ impl Dispatcher {
         placements: Vec<Placement>,
         documents: &BTreeMap<RunId, Arc<Document>>,
         pass: &mut Pass,
-    ) -> Result<usize, Error> {
+    ) -> Result<BTreeSet<ShardKey>, Error> {
         let grants = placements.iter().filter_map(|p| {
             let document = documents.get(&p.key.run)?;
             let mut timeouts = document.timeouts();
@@ -269,7 +289,7 @@ impl Dispatcher {
         });
         let grants: Vec<Grant> = grants.collect();
         if grants.is_empty() {
-            return Ok(0);
+            return Ok(BTreeSet::new());
         }
         let store = &*self.context.store;
         let lease = |grants| {
@@ -281,7 +301,7 @@ impl Dispatcher {
             .blocked
             .write(&grants, run, || told(now), lease)
             .await?;
-        let mut granted = 0;
+        let mut granted = BTreeSet::new();
         for (grant, verdict) in grants.iter().zip(verdicts) {
             let (given, run) = match verdict {
                 Some(GrantVerdict::Granted(given, run)) => (*given, run),
@@ -300,7 +320,9 @@ impl Dispatcher {
                         self.park(pool, grant.key.run).await?;
                         continue;
                     }
-                    if reason != GrantRefused::NotReady {
+                    if reason == GrantRefused::Capacity {
+                        self.room.incomplete(pool);
+                    } else if reason != GrantRefused::NotReady {
                         // It still waits; who may have it is to be looked at anew.
                         self.room.incomplete(pool);
                         self.room.close(grant.session);
@@ -308,8 +330,8 @@ impl Dispatcher {
                     continue;
                 }
             };
-            granted += 1;
             self.context.meter.granted(pool, &given);
+            granted.insert(grant.key);
             self.room.given(pool, grant.session);
             self.fair
                 .granted(pool, grant.key, grant.session, Flow::of(&run), now);
@@ -321,7 +343,7 @@ impl Dispatcher {
             let work = self.work(given, run, document.clone(), None);
             self.deliver(grant.session, work.await?);
         }
-        pass.granted += granted;
+        pass.granted += granted.len();
         Ok(granted)
     }
 
@@ -383,6 +405,17 @@ impl Dispatcher {
             }
         }
         self.fair.weigh(store, pool, now).await?;
+        let uses = heads.iter().map(|head| (head.run.id, &head.run.terms.uses));
+        let uses: BTreeMap<RunId, &Uses> = uses.filter(|(_, uses)| !uses.is_empty()).collect();
+        let admit = self.capacities.admit(
+            &*self.context.store,
+            pool,
+            &uses,
+            &mut runs,
+            &candidates,
+            now,
+        );
+        let admission = admit.await?;
         let placements = self.fair.plan(pool, &runs, &candidates, now);
         let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
         let proposed = placements.len();
@@ -390,21 +423,29 @@ impl Dispatcher {
         let granted = self
             .grant(pool, &fence, now, placements, &known, pass)
             .await?;
+        // What waits for capacities is not read again until they are free.
+        let parked = admission.parked();
+        let served = granted.iter().map(|key| key.run).collect();
+        self.capacities.settle(pool, admission, &served, now);
         if proposed == MAX_BATCH {
             // There may be more for the same slots than one batch holds.
             pass.next_ready = Some(now);
         }
         // What is limited by more than slots is read anew each time.
-        let limited = |run: &Run| run.limits_parallelism();
-        let left = |head: &&ReadyHead| head.shards.iter().any(|(key, _)| !placed.contains(key));
+        let limited = |run: &Run| run.limits_parallelism() || !run.terms.uses.is_empty();
+        let left = |head: &&ReadyHead| {
+            !parked.contains(&head.run.id)
+                && head.shards.iter().any(|(key, _)| !placed.contains(key))
+        };
         let cut = |head: &ReadyHead| head.shards.len() >= deep as usize;
-        let kept = granted == proposed
+        let kept = granted.len() == proposed
             && known.len() == heads.len()
             && !heads.iter().filter(left).any(|head| limited(&head.run));
         let complete = kept && all && !heads.iter().any(&cut);
         // Where all were taken up, one stands for each.
-        let waiting = heads.iter().zip(&runs).filter(|(head, _)| left(head));
-        let waiting = waiting.filter_map(|(head, ready)| {
+        let runs: BTreeMap<RunId, &ReadyRun> = runs.iter().map(|run| (run.run, run)).collect();
+        let waiting = heads.iter().filter(left).filter_map(|head| {
+            let ready = runs.get(&head.run.id)?;
             let shards = head.shards.iter().copied();
             Some(Waiting {
                 place: Place::of(&head.run),
@@ -518,7 +559,8 @@ impl Dispatcher {
                 continue;
             };
             let plan = matches!(only, Descriptor::Plan { .. });
-            if plan || run.ready_at > now || run.waits.is_some() {
+            let uses = !run.terms.uses.is_empty();
+            if plan || uses || run.ready_at > now || run.waits.is_some() {
                 continue;
             }
             let pool = &run.terms.pool;

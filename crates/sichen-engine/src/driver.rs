@@ -132,10 +132,10 @@ impl Wake {
         self.room();
     }
 
-    /// Whether the tables need not be read: nothing asked for it, and it is not its time.
-    fn only_hand_out(&self) -> bool {
+    /// What was asked since this was last called: to read the tables; to give out what is known.
+    fn asked(&self) -> (bool, bool) {
         let look = self.look.swap(false, Ordering::SeqCst);
-        self.hand_out.swap(false, Ordering::SeqCst) && !look
+        (look, self.hand_out.swap(false, Ordering::SeqCst))
     }
 
     /// Duties came to this node: whatever waits in them is to be looked at.
@@ -307,7 +307,9 @@ impl Engine {
                 let e = e.clone();
                 async move {
                     // A look asks for the next one itself, so that hints don't put it off.
-                    if e.wake.only_hand_out() && !e.dispatcher.look_is_due(now) {
+                    let (look, hand_out) = e.wake.asked();
+                    let little = hand_out || e.dispatcher.capacity_is_due(now);
+                    if little && !look && !e.dispatcher.look_is_due(now) {
                         let pass = e.dispatcher.hand_out(now).await?;
                         if pass.next_ready.is_none() {
                             return Ok(e.dispatcher.next_look());

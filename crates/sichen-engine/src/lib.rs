@@ -13,6 +13,7 @@
 pub mod backfill;
 mod blocked;
 pub mod calendars;
+mod capacities;
 pub mod context;
 pub mod control;
 pub mod coordinator;

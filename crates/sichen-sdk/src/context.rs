@@ -306,6 +306,15 @@ impl Context {
         &self.inner.grant.parameters
     }
 
+    /// Units of a named capacity that this attempt holds while it runs, such as connections; `None` if
+    /// its job does not use it.
+    #[must_use]
+    pub fn units_of(&self, capacity: &str) -> Option<u32> {
+        let uses = self.inner.grant.uses.iter();
+        let mut of = uses.filter(|one| one.capacity == capacity);
+        of.next().map(|one| one.units)
+    }
+
     /// W3C trace context of the run, for calls to others.
     #[must_use]
     pub fn traceparent(&self) -> &str {

@@ -1,4 +1,4 @@
-//! Reading documents of jobs and calendars: YAML or JSON, one or more in a text, every problem with its place.
+//! Reading documents of jobs, calendars and capacities: YAML or JSON, one or more in a text, every problem with its place.
 //!
 //! # Invariants
 //! - What can be told at once is told at once: all fields that do not fit, then all values that
@@ -18,7 +18,7 @@ mod unreadable;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use sichen_core::document::{self, CalendarDocument, Document, check};
+use sichen_core::document::{self, CalendarDocument, CapacityDocument, Document, Metadata, check};
 
 pub use foreign::{Foreign, read_foreign};
 use tree::{Node, Place};
@@ -40,6 +40,8 @@ pub struct Read<T = Document> {
 pub struct Documents {
     /// Calendars: to be applied before the jobs that use them.
     pub calendars: Vec<Read<CalendarDocument>>,
+    /// Capacities: likewise.
+    pub capacities: Vec<Read<CapacityDocument>>,
     /// Jobs.
     pub jobs: Vec<Read>,
 }
@@ -110,17 +112,20 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Documents, Vec<Problem>> {
 /// Reads all documents of `text`, which are jobs.
 ///
 /// # Errors
-/// As [`read_all`]; a calendar.
+/// As [`read_all`]; a document of another kind.
 pub fn read(text: &str) -> Result<Vec<Read>, Vec<Problem>> {
     let all = read_all(text)?;
-    if all.calendars.is_empty() {
+    let calendars = all.calendars.iter().map(|read| (read.line, "Calendar"));
+    let capacities = all.capacities.iter().map(|read| (read.line, "Capacity"));
+    let others: Vec<(u64, &str)> = calendars.chain(capacities).collect();
+    if others.is_empty() {
         return Ok(all.jobs);
     }
-    let problems = all.calendars.iter().map(|calendar| Problem {
-        line: Some(calendar.line),
+    let problems = others.into_iter().map(|(line, kind)| Problem {
+        line: Some(line),
         column: None,
         path: "kind".to_owned(),
-        message: "SC1005: is \"Calendar\"; only jobs are taken here".to_owned(),
+        message: format!("SC1005: is {kind:?}; only jobs are taken here"),
     });
     Err(problems.collect())
 }
@@ -146,7 +151,17 @@ pub fn read_all(text: &str) -> Result<Documents, Vec<Problem>> {
     let mut all = Documents::default();
     for mut tree in trees {
         let place = tree.place;
-        let read = if tree.is_calendar() {
+        let read = if tree.is("Capacity") {
+            one(&mut tree, CapacityDocument::check).map(|document| {
+                let name = Metadata {
+                    name: document.metadata.name.clone(),
+                    ..Metadata::default()
+                };
+                let line = place.line;
+                all.capacities.push(Read { document, line });
+                ("capacity", name)
+            })
+        } else if tree.is("Calendar") {
             one(&mut tree, CalendarDocument::check).map(|document| {
                 let name = ("calendar", document.metadata.clone());
                 let line = place.line;

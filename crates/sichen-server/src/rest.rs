@@ -11,6 +11,7 @@ mod access;
 mod answer;
 mod backfills;
 mod calendars;
+mod capacities;
 mod clock;
 mod cluster;
 mod convert;
@@ -174,6 +175,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(calendars::compare))
         .routes(routes!(namespaces::list))
         .routes(routes!(namespaces::one, namespaces::set))
+        .routes(routes!(capacities::list))
+        .routes(routes!(capacities::one, capacities::delete))
+        .routes(routes!(capacities::resize))
         .routes(routes!(runs::list))
         .routes(routes!(runs::one))
         .routes(routes!(runs::shards))
@@ -201,6 +205,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(clock::accept))
         .routes(routes!(schemas::job))
         .routes(routes!(schemas::calendar))
+        .routes(routes!(schemas::capacity))
         .routes(routes!(status::server))
         .routes(routes!(tokens::me))
         .routes(routes!(tokens::create, tokens::list))

@@ -11,10 +11,10 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches as _, Parser, Subcommand, 
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, backfill, backup, calendar, cancel, clock, completions, config, dead_letters, demo,
-    describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs, logs,
-    namespace, next, report, restore, revisions, run, runs, schema, server, shards, token, trace,
-    verify, worker,
+    audit, backfill, backup, calendar, cancel, capacity, clock, completions, config, dead_letters,
+    demo, describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs,
+    logs, namespace, next, report, restore, revisions, run, runs, schema, server, shards, token,
+    trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -83,6 +83,8 @@ pub enum Command {
     Restore(restore::Restore),
     Next(next::Args),
     Calendar(calendar::Calendar),
+    #[command(subcommand)]
+    Capacity(capacity::Command),
     Due(due::Args),
     #[command(subcommand)]
     Import(import::ImportFrom),
@@ -288,6 +290,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
             }
         },
         Command::Calendar(args) => calendar::show(args).await,
+        Command::Capacity(command) => capacity::run(command).await,
         Command::Import(from) => import::run(from).await,
         Command::Due(args) => local(|out| due::run(&args, out)),
         Command::Report(args) => report::say(args).await,

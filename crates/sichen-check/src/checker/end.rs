@@ -28,7 +28,11 @@ impl Checker {
         self.note_row(row);
         match row {
             FinalRow::Run(run) => self.run_row(run),
-            FinalRow::Shard(shard) => self.shard_row(shard),
+            FinalRow::Shard(shard) => {
+                self.note_held_shard(shard);
+                self.shard_row(shard);
+            }
+            FinalRow::Hold(hold) => self.hold_row(hold),
             FinalRow::Job(job) => {
                 let counted = [job.active_runs, job.waiting_runs];
                 self.rows.active.entry(job.uid).or_default().0 = counted;
@@ -115,7 +119,9 @@ impl Checker {
             .decisions
             .iter()
             .map(|(job, d)| FinalRow::Decision(*job, d));
+        let holds = dump.holds.iter().map(FinalRow::Hold);
         for row in shards
+            .chain(holds)
             .chain(runs)
             .chain(jobs)
             .chain(sessions)
@@ -237,6 +243,7 @@ impl Checker {
                 .insert(Invariant::I47, "no rows were given".into());
             return;
         }
+        self.judge_held();
         self.judge_lost_rows();
         if self.options.partial || self.violation_count > 0 {
             return;

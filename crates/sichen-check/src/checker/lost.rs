@@ -29,7 +29,7 @@ impl Checker {
                 return;
             }
             FinalRow::Backfill(backfill) => Entity::Backfill(backfill.id),
-            FinalRow::Decision(..) => return,
+            FinalRow::Decision(..) | FinalRow::Hold(_) => return,
         };
         self.rows.seen.insert(entity);
     }

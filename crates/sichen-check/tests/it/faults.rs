@@ -4,8 +4,10 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use sichen_check::{Acknowledged, Invariant, Outcome};
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{Occasion, RunId, ShardKey, Term, Token};
+use sichen_core::ids::{Occasion, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::model::Hold;
+use sichen_core::name::Name;
 
 use crate::history::{History, Rng, minute, valid};
 use crate::verdicts::judge;
@@ -87,6 +89,12 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         "a run is settled against its shards",
         Invariant::I27,
         settle_wrongly,
+    ),
+    ("a hold outlives its attempt", Invariant::I32, leak_hold),
+    (
+        "a grant takes more than a burst",
+        Invariant::I33,
+        exceed_burst,
     ),
     (
         "a run is settled while a shard is open",
@@ -569,6 +577,57 @@ fn settle_wrongly(h: &mut History, rng: &mut Rng) -> bool {
         "failed"
     }
     .into();
+    true
+}
+
+fn leak_hold(h: &mut History, rng: &mut Rng) -> bool {
+    let ended = |e: &Event| e.kind == Kind::AttemptEnded && e.to == "succeeded";
+    let Some(n) = find(h, rng, ended) else {
+        return false;
+    };
+    let event = &h.dump.events[n];
+    let hold = Hold {
+        key: shard_key(event),
+        token: event.token.unwrap_or_default(),
+        capacity: Name::new("x").expect("a name"),
+        units: 2,
+        session: SessionId(1),
+        since: event.at,
+        until: None,
+    };
+    h.dump.holds.push(hold);
+    true
+}
+
+fn exceed_burst(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::AttemptGranted) else {
+        return false;
+    };
+    let key = shard_key(&h.dump.events[n]);
+    let later = &h.dump.events[n + 1..];
+    let ended = |e: &&Event| e.entity == Entity::Shard(key) && e.kind == Kind::AttemptEnded;
+    if later.iter().find(ended).is_none() {
+        return false;
+    }
+    let event = &mut h.dump.events[n];
+    let mut data: serde_json::Value = serde_json::from_str(&event.data).expect("data is JSON");
+    data["uses"] = serde_json::json!({ "x": 5 });
+    event.data = data.to_string();
+    let first = h.dump.events[0].clone();
+    let applied = Event {
+        entity: Entity::Capacity(Name::new("x").expect("a name")),
+        ver: 1,
+        kind: Kind::CapacityApplied,
+        from: String::new(),
+        to: "live".to_owned(),
+        duty: None,
+        attempt: None,
+        token: None,
+        cause: String::new(),
+        data: r#"{"units":null,"rate":{"count":1,"per_us":1000000,"burst":4}}"#.to_owned(),
+        ..first
+    };
+    h.dump.events.insert(0, applied);
     true
 }
 

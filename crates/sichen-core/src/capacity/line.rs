@@ -72,6 +72,11 @@ impl Line {
         self.places.get(&run)
     }
 
+    /// Everybody's place.
+    pub fn waiting(&self) -> impl Iterator<Item = &Place> {
+        self.places.values()
+    }
+
     /// The capacities that anybody waits for.
     #[must_use]
     pub fn capacities(&self) -> BTreeSet<Name> {

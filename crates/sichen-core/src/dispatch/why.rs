@@ -39,6 +39,8 @@ pub enum Reason {
     NoHandler,
     /// Every worker that offers its handler is draining.
     Draining,
+    /// A capacity that its run uses is short.
+    Capacity,
     /// Every slot of those workers is taken.
     NoSlot,
     /// A slot is free: it is being granted, or others go first.
@@ -47,7 +49,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Stopping,
         Reason::Queued,
         Reason::Replacing,
@@ -59,6 +61,7 @@ impl Reason {
         Reason::Namespace,
         Reason::NoHandler,
         Reason::Draining,
+        Reason::Capacity,
         Reason::NoSlot,
         Reason::Dispatching,
     ];
@@ -78,6 +81,7 @@ impl Reason {
             Reason::Namespace => "namespace",
             Reason::NoHandler => "no_handler",
             Reason::Draining => "draining",
+            Reason::Capacity => "capacity",
             Reason::NoSlot => "no_slot",
             Reason::Dispatching => "dispatching",
         }
@@ -119,6 +123,8 @@ pub struct Facts {
     pub running: (u32, u32),
     /// The same of its namespace, if that is limited.
     pub namespace: Option<(u32, u32)>,
+    /// Whether a capacity that the run uses is short for one more shard.
+    pub capacity: bool,
     /// Whether a live server has the pool.
     pub owned: bool,
     /// The pool's workers.
@@ -147,6 +153,7 @@ pub fn why(shard: &Waiting<'_>, facts: &Facts) -> Reason {
         Reason::Namespace => facts.namespace.is_some_and(is_full),
         Reason::NoHandler => able().next().is_none(),
         Reason::Draining => taking().next().is_none(),
+        Reason::Capacity => facts.capacity,
         Reason::NoSlot => taking().all(|worker| worker.held >= worker.slots),
         Reason::Dispatching => true,
     };

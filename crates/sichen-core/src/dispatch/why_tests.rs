@@ -25,6 +25,7 @@ impl Scene {
                 waits: None,
                 running: (0, 1),
                 namespace: Some((0, 1)),
+                capacity: false,
                 owned: true,
                 workers: vec![worker],
                 now: NOW,
@@ -50,6 +51,7 @@ impl Scene {
             Reason::Namespace => facts.namespace = Some((1, 1)),
             Reason::NoHandler => facts.workers.iter_mut().for_each(|w| w.handlers.clear()),
             Reason::Draining => facts.workers.iter_mut().for_each(|w| w.draining = true),
+            Reason::Capacity => facts.capacity = true,
             Reason::NoSlot => facts.workers.iter_mut().for_each(|w| w.held = w.slots),
             Reason::Dispatching => {}
         }

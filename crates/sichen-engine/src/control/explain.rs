@@ -11,17 +11,21 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sichen_core::capacity::Lack;
 use sichen_core::dispatch::why::{self, Reason, why};
 use sichen_core::document::PROCESS_HANDLER;
 use sichen_core::ids::{NodeId, RunId, SessionId};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{ShardState, WaitsFor};
-use sichen_core::model::{DutyKey, Node, Run, Session, Shard};
+use sichen_core::model::{DutyKey, Hold, Node, Run, Session, Shard, Standing};
 use sichen_core::name::Name;
 use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 
 use super::{Control, Error};
+
+/// Holds of each capacity that an explanation names.
+const NAMED_HOLDS: u32 = 3;
 
 /// One reason, with a word for programs and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +104,10 @@ pub struct Facts {
     pub sessions: Vec<(Session, u32)>,
     /// If it waits for others of its job: those that are open and older, newest first.
     pub ahead: Vec<RunId>,
+    /// How the capacities stand that it uses.
+    pub capacities: Vec<Standing>,
+    /// Who holds those, the first few of each.
+    pub holds: Vec<Hold>,
     /// Who owns the pool, if its owner lives.
     pub owner: Option<NodeId>,
     /// How many shards of its namespace run, and how many may, if that is limited.
@@ -159,12 +167,24 @@ impl Control {
         };
         let owner = owner.and_then(|duty| duty.node).filter(alive);
         let (namespace, running) = self.namespace(&run.job_name.namespace).await?;
+        let names = run.terms.uses.names().cloned().collect::<Vec<_>>();
+        let mut holds = Vec::new();
+        let capacities = if names.is_empty() {
+            Vec::new()
+        } else {
+            for name in &names {
+                holds.extend(store.list_holds(name.clone(), NAMED_HOLDS).await?);
+            }
+            store.get_capacities(names).await?
+        };
         let facts = Facts {
             namespace: running.zip(namespace.max_running),
             run,
             waiting,
             sessions,
             ahead,
+            capacities,
+            holds,
             owner,
             now,
         };
@@ -345,6 +365,7 @@ fn asked(facts: &Facts, running: u32) -> why::Facts {
         waits: facts.run.waits.map(|waits| waits.what),
         running: (running, facts.run.terms.parallelism),
         namespace: facts.namespace,
+        capacity: why_capacity(facts).is_some(),
         owned: facts.owner.is_some(),
         workers: workers.collect(),
         now: facts.now,
@@ -417,6 +438,10 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
             format!("every worker that offers {handler} is draining"),
             format!("another worker that offers {handler}"),
         ),
+        Reason::Capacity => (
+            why_capacity(facts).unwrap_or_default(),
+            "units or tokens of the capacity".to_owned(),
+        ),
         Reason::NoSlot => {
             let able = asked.workers.iter().filter(offers);
             let taking = able.filter(|w| !w.draining);
@@ -467,4 +492,63 @@ fn nobody_offers(asked: &why::Facts, pool: &Name, handler: &str) -> String {
         "{who} the handler {handler}; on offer: {}; {how}",
         offered.join(", ")
     )
+}
+
+/// The first capacity that is short for one more shard, with its numbers and who holds it.
+fn why_capacity(facts: &Facts) -> Option<String> {
+    let uses = facts.run.terms.uses.iter();
+    uses.into_iter().find_map(|(name, needs)| {
+        let found = facts.capacities.iter().find(|s| s.capacity.name == *name);
+        let Some(standing) = found else {
+            return Some(format!(
+                "capacity {name}: there is none of that name any more; apply it again"
+            ));
+        };
+        match standing.account().check(needs, facts.now).err()? {
+            Lack::Units { limit, used } => {
+                let free = u64::from(limit).saturating_sub(used);
+                let never = if needs > limit {
+                    format!("; `sichen capacity set {name} --units {needs}` or more lets it start")
+                } else {
+                    holders(facts, standing)
+                };
+                Some(format!(
+                    "capacity {name}: needs {needs}, {free} of {limit} free ({used} held){never}"
+                ))
+            }
+            Lack::Rate { rate, at } => {
+                let bucket = standing.capacity.bucket.filled(rate, facts.now);
+                let when = match at {
+                    Some(at) => format!("there will be enough at {at} at the earliest"),
+                    None => "it never has so many; raise its burst".to_owned(),
+                };
+                Some(format!(
+                    "capacity {name}: takes {needs}, {} of {rate} are there; {when}",
+                    bucket.tokens(rate)
+                ))
+            }
+            Lack::Missing | Lack::Reserved { .. } => None,
+        }
+    })
+}
+
+fn holders(facts: &Facts, standing: &Standing) -> String {
+    let name = &standing.capacity.name;
+    let of = facts.holds.iter().filter(|hold| hold.capacity == *name);
+    let of: Vec<String> = of
+        .map(|hold| {
+            let until = hold.until;
+            let until = until.map_or(String::new(), |at| format!(", lost, until {at}"));
+            format!("shard {} ({}{until})", hold.key, hold.units)
+        })
+        .collect();
+    if of.is_empty() {
+        return String::new();
+    }
+    let more = (standing.holds as usize).saturating_sub(of.len());
+    let more = match more {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!(", held by {}{more}", of.join(", "))
 }

@@ -62,6 +62,7 @@ impl Control {
             .map_err(|e| Error::Refused(format!("SC1001: {e}")))?;
         for _ in 0..ATTEMPTS {
             let pinned = self.pin(document).await?;
+            self.check_uses(document).await?;
             let existing = self.context.store.get_job(name.clone()).await?;
             let applied = self.try_apply(actor, &pinned, &name, existing, String::new());
             if let Some(applied) = applied.await? {

@@ -466,6 +466,17 @@ pub struct Grant {
     /// run as a whole; the worker stops the attempt, should it not hear of that in time.
     #[prost(uint64, tag = "25")]
     pub run_timeout_ms: u64,
+    /// What the attempt holds of named capacities while it runs, by name.
+    #[prost(message, repeated, tag = "26")]
+    pub uses: ::prost::alloc::vec::Vec<CapacityUse>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CapacityUse {
+    #[prost(string, tag = "1")]
+    pub capacity: ::prost::alloc::string::String,
+    /// At least 1.
+    #[prost(uint32, tag = "2")]
+    pub units: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnknownOutcome {

@@ -105,10 +105,10 @@ pub(super) fn steps(text: &str) -> Vec<Step> {
 }
 
 impl Node {
-    /// Whether the document says that it is a calendar.
-    pub fn is_calendar(&self) -> bool {
-        let kind = self.inside(&Step::Key("kind".to_owned()));
-        kind.is_some_and(|node| matches!(&node.value, Value::Text(text) if text == "Calendar"))
+    /// Whether the document says that it is of this kind.
+    pub fn is(&self, kind: &str) -> bool {
+        let found = self.inside(&Step::Key("kind".to_owned()));
+        found.is_some_and(|node| matches!(&node.value, Value::Text(text) if text == kind))
     }
 
     /// The value one step inside.

@@ -403,6 +403,14 @@ fn grant(work: Work) -> v1::Grant {
         fence_key: work.fence_key(),
         traceparent: TraceId::of(run.job, run.id).traceparent(shard.key, shard.token),
         unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),
+        uses: run.terms.uses.iter().map(capacity_use).collect(),
+    }
+}
+
+fn capacity_use((capacity, units): (&Name, u32)) -> v1::CapacityUse {
+    v1::CapacityUse {
+        capacity: capacity.to_string(),
+        units,
     }
 }
 

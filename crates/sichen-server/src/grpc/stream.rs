@@ -376,7 +376,9 @@ impl Stream {
         // ended may have let another one go.
         if !plain || self.engine.dispatcher.something_comes_later() {
             self.engine.wake.dispatch();
-        } else if self.engine.dispatcher.something_waits() {
+        } else if self.engine.dispatcher.something_waits()
+            || self.engine.dispatcher.waits_for_capacity()
+        {
             self.engine.wake.hand_out();
         }
         for ((key, token), verdict) in keys.into_iter().zip(verdicts) {

@@ -56,6 +56,7 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("POST", "/jobs:validate", View, Nowhere),
     ("GET", "/schemas/job", View, Nowhere),
     ("GET", "/schemas/calendar", View, Nowhere),
+    ("GET", "/schemas/capacity", View, Nowhere),
 
     ("POST", "/jobs:apply", Edit, Each),
     ("GET", "/jobs", View, Each),
@@ -77,6 +78,11 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("POST", "/calendars:compare", View, Each),
     ("GET", "/calendars/{namespace}/{name}", View, CALENDAR),
     ("DELETE", "/calendars/{namespace}/{name}", Edit, CALENDAR),
+
+    ("GET", "/capacities", View, Cluster),
+    ("GET", "/capacities/{name}", View, Cluster),
+    ("POST", "/capacities/{name}/resize", Operate, Cluster),
+    ("DELETE", "/capacities/{name}", Edit, Cluster),
 
     ("GET", "/runs", View, Each),
     ("GET", "/runs/{id}", View, Place::Run),

@@ -17,7 +17,7 @@ use axum::body::Bytes;
 use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, OpId, Revision, Term, Token};
-use sichen_core::model::{Decision, Dump, Duty, Job, Run, Session, Shard};
+use sichen_core::model::{Decision, Dump, Duty, Hold, Job, Run, Session, Shard};
 use sichen_core::name::JobName;
 
 use super::{convert, wire};
@@ -80,6 +80,8 @@ pub enum Line {
     Backfill(Backfill),
     /// A decision of a job.
     Decision(JobUid, Decision),
+    /// What is held of a capacity.
+    Hold(Hold),
 }
 
 /// Why a line was not understood.
@@ -135,6 +137,7 @@ pub fn read(input: impl BufRead) -> Result<Dump, Error> {
             Line::Duty(duty) => dump.duties.push(duty),
             Line::Backfill(backfill) => dump.backfills.push(backfill),
             Line::Decision(job, decision) => dump.decisions.push((job, decision)),
+            Line::Hold(hold) => dump.holds.push(hold),
         }
     }
     Ok(dump)
@@ -206,7 +209,12 @@ pub(super) fn lines(dump: Dump, store: &str, rows: bool) -> Lines {
         .chain(runs)
         .chain(shards)
         .chain(sessions);
-    let rows = rows.chain(duties).chain(backfills).chain(decisions);
+    let holds = dump.holds.into_iter().map(Row::hold);
+    let rows = rows
+        .chain(duties)
+        .chain(backfills)
+        .chain(decisions)
+        .chain(holds);
     Box::new(events.chain(rows.map(|row| line(&row))))
 }
 

@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Params, Segments};
-use super::{Api, calendars, convert, wire};
+use super::{Api, calendars, capacities, convert, wire};
 use crate::document;
 
 pub(super) fn read(body: &Bytes) -> Result<document::Documents, Failed> {
@@ -71,16 +71,16 @@ pub(super) struct Only {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum What {
-    /// Calendars alone.
+    /// What jobs use: calendars and capacities alone.
     Calendars,
     /// Jobs alone.
     Jobs,
 }
 
-/// Creates or changes calendars and jobs.
+/// Creates or changes calendars, capacities and jobs.
 ///
-/// All documents are checked first; then they are applied: the calendars, then the jobs, each in their
-/// order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
+/// All documents are checked first; then they are applied: the calendars, the capacities, then the jobs,
+/// each in their order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
 #[utoipa::path(
     post,
     path = "/jobs:apply",
@@ -106,6 +106,10 @@ pub(super) async fn apply(
             let applied = calendars::apply(&api, &caller, &body, read).await;
             all.calendars.push(applied?);
         }
+        for read in &read.capacities {
+            let applied = capacities::apply(&api, &caller, &body, read).await;
+            all.capacities.push(applied?);
+        }
     }
     if wanted.only != Some(What::Calendars) {
         for read in &read.jobs {
@@ -126,6 +130,10 @@ pub(super) async fn apply(
 /// is no editor, and jobs that go by a calendar that he can't see.
 fn may_apply(caller: &Caller, body: &Bytes, read: &document::Documents) -> Result<(), Failed> {
     let bad = |e| Failed::bad(format!("SC1001: {e}"));
+    if !read.capacities.is_empty() {
+        // All namespaces share them.
+        caller.must(Action::Edit, None)?;
+    }
     for read in &read.calendars {
         let name = read.document.calendar_name().map_err(bad)?;
         caller.must(Action::Edit, Some(&name.namespace))?;
@@ -166,9 +174,15 @@ pub(super) async fn validate(body: Bytes) -> Answer<wire::Validated> {
     let jobs = jobs.map(|read| valid(read.document.metadata, read.line));
     let calendars = read.calendars.into_iter();
     let calendars = calendars.map(|read| valid(read.document.metadata, read.line));
+    let capacities = read.capacities.into_iter().map(|read| wire::ValidDocument {
+        namespace: String::new(),
+        name: read.document.metadata.name,
+        line: read.line,
+    });
     Ok(Json(wire::Validated {
         documents: jobs.collect(),
         calendars: calendars.collect(),
+        capacities: capacities.collect(),
     }))
 }
 

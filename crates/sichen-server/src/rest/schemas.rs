@@ -27,3 +27,14 @@ pub(super) async fn job() -> Json<serde_json::Value> {
 pub(super) async fn calendar() -> Json<serde_json::Value> {
     Json(document::calendar_schema())
 }
+
+/// JSON Schema (draft 2020-12) of a capacity document.
+#[utoipa::path(
+    get,
+    path = "/schemas/capacity",
+    tag = "capacities",
+    responses((status = 200, body = Object, content_type = "application/json")),
+)]
+pub(super) async fn capacity() -> Json<serde_json::Value> {
+    Json(document::capacity_schema())
+}

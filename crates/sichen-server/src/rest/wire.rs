@@ -13,6 +13,7 @@
 
 mod backfills;
 mod calendars;
+mod capacities;
 mod clock;
 mod cluster;
 mod dead_letters;
@@ -34,6 +35,10 @@ pub use backfills::{
 pub use calendars::{
     AppliedCalendar, Calendar, CalendarChange, CalendarComparison, CalendarPage, CalendarUser,
     DeletedCalendar, LeftJob, MovedJob,
+};
+pub use capacities::{
+    AppliedCapacity, Capacity, CapacityHolder, CapacityPage, CapacityWaiter, DeletedCapacity,
+    ResizeCapacity,
 };
 pub use clock::Clock;
 pub use cluster::{

@@ -111,6 +111,9 @@ pub(super) fn of(
     for (name, value) in scalars(context) {
         add(&format!("PARAM_{name}"), value);
     }
+    for one in &grant.uses {
+        add(&uses_variable(&one.capacity), one.units.to_string());
+    }
     add("REPORT", own.report.display().to_string());
     add("REPORT_SOCKET", own.channel.path().display().to_string());
     add("REPORT_SECRET", own.channel.secret().to_owned());
@@ -172,4 +175,12 @@ fn instant(us: i64) -> Result<String, String> {
     Timestamp::from_microsecond(us)
         .map(|at| at.to_string())
         .map_err(|error| format!("{us} µs: {error}"))
+}
+/// The name of a capacity as a variable: in capitals, `-` and `.` as `_`. The server has refused a job
+/// of which two come to the same.
+fn uses_variable(capacity: &str) -> String {
+    format!(
+        "USES_{}",
+        capacity.to_ascii_uppercase().replace(['-', '.'], "_")
+    )
 }

@@ -239,7 +239,12 @@ fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
         Line::Calendar(name, version, document) => records.calendar(&name, version, &document),
         Line::Run(run) => records.row(&FinalRow::Run(&run)),
         Line::Decision(job, decision) => records.row(&FinalRow::Decision(job, &decision)),
-        Line::Head(_) | Line::Shard(_) | Line::Session(_) | Line::Duty(_) | Line::Backfill(_) => {}
+        Line::Head(_)
+        | Line::Shard(_)
+        | Line::Session(_)
+        | Line::Duty(_)
+        | Line::Backfill(_)
+        | Line::Hold(_) => {}
     }
     Ok(())
 }

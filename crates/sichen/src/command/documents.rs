@@ -1,4 +1,4 @@
-//! `sichen apply`, `sichen validate`: documents of jobs and calendars from files.
+//! `sichen apply`, `sichen validate`: documents of jobs, calendars and capacities from files.
 //!
 //! # Invariants
 //! - Nothing is applied unless every document of every file is right.
@@ -16,7 +16,7 @@ use sichen_server::document::{self, Documents};
 use sichen_server::rest::wire::{Applied, AppliedDocument, Change, ValidDocument, Validated};
 
 use super::revisions::Compared;
-use super::{calendars, offers};
+use super::{calendars, capacity, offers};
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -25,7 +25,7 @@ use crate::output::{self, Output};
 /// The most files taken from one directory.
 const MAX_FILES: usize = 1_000;
 
-/// Create or change jobs and calendars, calendars first. The same document again changes nothing.
+/// Create or change jobs, calendars and capacities, jobs last. The same document again changes nothing.
 #[derive(Debug, Args)]
 pub struct Apply {
     /// A YAML or JSON file with one or more documents, a directory of such files, or `-`.
@@ -48,7 +48,7 @@ pub struct Apply {
     output: Output,
 }
 
-/// Check documents of jobs and calendars, without a server: every problem at once, with line and
+/// Check documents of jobs, calendars and capacities, without a server: every problem at once, with line and
 /// column.
 #[derive(Debug, Args)]
 pub struct Validate {
@@ -77,8 +77,9 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = Applied::default();
-    // A calendar in one file may be used by jobs of any other.
-    let passes: &[&str] = match (sources.len(), documents.calendars.is_empty()) {
+    // A calendar or capacity in one file may be used by jobs of any other.
+    let used = documents.calendars.is_empty() && documents.capacities.is_empty();
+    let passes: &[&str] = match (sources.len(), used) {
         (2.., false) => &["calendars", "jobs"],
         _ => &[""],
     };
@@ -91,7 +92,7 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
             let path = ["jobs:apply"];
             let applied = client.post_documents_with(&path, query, text.clone()).await;
             let applied: Applied = applied.map_err(|failure| {
-                let done = all.documents.len() + all.calendars.len();
+                let done = all.documents.len() + all.calendars.len() + all.capacities.len();
                 let mut text = format!("{name}: {}", failure.text);
                 if done > 0 {
                     text.push_str(&format!("\n  {done} documents before it were applied"));
@@ -100,12 +101,14 @@ pub async fn apply(args: Apply) -> Result<ExitCode, Failure> {
             })?;
             all.documents.extend(applied.documents);
             all.calendars.extend(applied.calendars);
+            all.capacities.extend(applied.capacities);
         }
     }
     args.output.show(&all, |all| {
         let calendars = all.calendars.iter().map(calendars::applied_lines);
         let jobs = all.documents.iter().map(applied_line);
-        calendars.chain(jobs).collect::<String>()
+        let capacities = all.capacities.iter().map(capacity::applied_line);
+        calendars.chain(capacities).chain(jobs).collect::<String>()
     })?;
     let jobs = documents.jobs.into_iter().map(|read| read.document);
     offers::warn(&client, &jobs.collect::<Vec<_>>()).await;
@@ -144,6 +147,15 @@ pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
         calendars: calendars
             .map(|d| valid(&d.document.metadata, d.line))
             .collect(),
+        capacities: documents
+            .capacities
+            .iter()
+            .map(|d| ValidDocument {
+                namespace: String::new(),
+                name: d.document.metadata.name.clone(),
+                line: d.line,
+            })
+            .collect(),
     };
     args.output.show(&valid, |valid| {
         let lines = |what: &str, of: &[ValidDocument]| -> String {
@@ -153,7 +165,11 @@ pub fn validate(args: &Validate) -> Result<ExitCode, Failure> {
             });
             lines.collect()
         };
-        lines("calendar", &valid.calendars) + &lines("job", &valid.documents)
+        let capacities = valid.capacities.iter();
+        let capacities = capacities.map(|d| format!("capacity {} is valid\n", d.name));
+        lines("calendar", &valid.calendars)
+            + &capacities.collect::<String>()
+            + &lines("job", &valid.documents)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -166,6 +182,7 @@ fn check(sources: &[Source]) -> Result<Documents, Failure> {
         match document::read_all(text) {
             Ok(found) => {
                 documents.calendars.extend(found.calendars);
+                documents.capacities.extend(found.capacities);
                 documents.jobs.extend(found.jobs);
             }
             Err(problems) => lines.extend(problems.iter().map(|p| format!("{name}:{p}"))),

@@ -7,6 +7,7 @@ pub mod backup;
 pub mod calendar;
 pub mod calendars;
 pub mod cancel;
+pub mod capacity;
 pub mod clock;
 pub mod completions;
 pub mod config;

@@ -8,7 +8,7 @@ use sichen_core::document;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Print the JSON Schema of job or calendar documents, for editors and other tools.
+/// Print the JSON Schema of job, calendar or capacity documents, for editors and other tools.
 #[derive(Debug, Args)]
 pub struct Schema {
     /// Of which documents.
@@ -23,6 +23,8 @@ enum Kind {
     Job,
     /// `kind: Calendar`.
     Calendar,
+    /// `kind: Capacity`.
+    Capacity,
 }
 
 /// Carries out `sichen schema`.
@@ -30,6 +32,7 @@ pub fn print(args: &Schema) -> Result<ExitCode, Failure> {
     let schema = match args.kind {
         Kind::Job => document::schema(),
         Kind::Calendar => document::calendar_schema(),
+        Kind::Capacity => document::capacity_schema(),
     };
     let text = serde_json::to_string_pretty(&schema);
     let text = text.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;

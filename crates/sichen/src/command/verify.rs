@@ -231,6 +231,7 @@ impl Reader {
             Line::Duty(duty) => checker.state(&FinalRow::Duty(&duty)),
             Line::Backfill(backfill) => checker.state(&FinalRow::Backfill(&backfill)),
             Line::Decision(job, decision) => checker.state(&FinalRow::Decision(job, &decision)),
+            Line::Hold(hold) => checker.state(&FinalRow::Hold(&hold)),
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod audit;
 mod backfill;
 mod backup;
 mod calendars;
+mod capacities;
 mod cli;
 mod cluster;
 #[cfg(feature = "crash")]

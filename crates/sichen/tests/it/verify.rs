@@ -10,8 +10,7 @@ use crate::scene::{Scene, on_both_stores, text};
 
 on_both_stores!(new => what_is_wrong_with_a_copy_is_named);
 
-/// What is done to a copy, and the promise that must be named. (A leaked hold of a capacity will be
-/// the fourth, once there are capacities.)
+/// What is done to a copy, and the promise that must be named.
 const HARM: &[(&str, &str, &str)] = &[
     (
         "one event deleted",
@@ -30,6 +29,12 @@ const HARM: &[(&str, &str, &str)] = &[
         "one run doubled",
         "update event set data = replace(data, 'key-2', 'key-1') where kind = 'run_created'",
         "I1",
+    ),
+    (
+        "one hold leaked",
+        "insert into hold (run_id, no, token, capacity, units, session_id, since) \
+         select min(id), 0, 1, 'mysql-main', 2, 1, 1 from run",
+        "I32",
     ),
 ];
 

@@ -15,8 +15,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Job, Period, Progress, Run, RunTerms,
-    Session, Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Period, Progress, Run,
+    RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::schedule::Nominal;
@@ -39,6 +39,7 @@ pub(super) enum Row {
     Duty(DutyRow),
     Backfill(Box<BackfillRow>),
     Decision(DecisionRow),
+    Hold(HoldRow),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,6 +76,18 @@ pub(super) struct CalendarRow {
     name: String,
     version: u32,
     document: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct HoldRow {
+    run: u64,
+    no: i32,
+    token: u64,
+    capacity: String,
+    units: u32,
+    session: u64,
+    since: Timestamp,
+    until: Option<Timestamp>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -344,6 +357,19 @@ impl Row {
         })
     }
 
+    pub fn hold(hold: Hold) -> Self {
+        Row::Hold(HoldRow {
+            run: hold.key.run.0,
+            no: hold.key.no.0,
+            token: hold.token.0,
+            capacity: hold.capacity.to_string(),
+            units: hold.units,
+            session: hold.session.0,
+            since: hold.since,
+            until: hold.until,
+        })
+    }
+
     pub fn decision(job: JobUid, decision: Decision) -> Self {
         Row::Decision(DecisionRow {
             job: job.to_string(),
@@ -360,6 +386,15 @@ impl Row {
     /// The row as the store had it.
     pub fn into_line(self) -> Result<Line, String> {
         Ok(match self {
+            Row::Hold(row) => Line::Hold(Hold {
+                key: ShardKey::new(RunId(row.run), row.no),
+                token: Token(row.token),
+                capacity: name(&row.capacity)?,
+                units: row.units,
+                session: SessionId(row.session),
+                since: row.since,
+                until: row.until,
+            }),
             Row::Job(row) => Line::Job(Job {
                 uid: uid(&row.uid)?,
                 name: job_name(&row.namespace, &row.name)?,

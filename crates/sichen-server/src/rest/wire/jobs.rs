@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::AppliedCalendar;
+use super::{AppliedCalendar, AppliedCapacity};
 
 /// The answer to `POST /jobs:apply`, in the order of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -14,6 +14,9 @@ pub struct Applied {
     /// One for each calendar: they were applied before the jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<AppliedCalendar>,
+    /// One for each capacity: they were applied before the jobs too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<AppliedCapacity>,
 }
 
 /// What became of one document.
@@ -57,6 +60,9 @@ pub struct Validated {
     /// One for each calendar.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<ValidDocument>,
+    /// One for each capacity, without a namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<ValidDocument>,
 }
 
 /// A document without problems.
