@@ -124,6 +124,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/capacities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Capacities by name. */
+        get: operations["capacities_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/capacities/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One capacity, with its document, who holds it and who waits for it: the first thousand of each. */
+        get: operations["capacities_one"];
+        put?: never;
+        post?: never;
+        /** Deletes a capacity that nothing uses. */
+        delete: operations["capacities_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/capacities/{name}/resize": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Changes a capacity's limits live. What is held stays held: shrinking stops new grants alone. */
+        post: operations["capacities_resize"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clock": {
         parameters: {
             query?: never;
@@ -442,9 +494,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Creates or changes calendars and jobs.
-         * @description All documents are checked first; then they are applied: the calendars, then the jobs, each in their
-         *     order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
+         * Creates or changes calendars, capacities and jobs.
+         * @description All documents are checked first; then they are applied: the calendars, the capacities, then the jobs,
+         *     each in their order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
          */
         post: operations["jobs_apply"];
         delete?: never;
@@ -758,6 +810,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/schemas/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** JSON Schema (draft 2020-12) of a capacity document. */
+        get: operations["capacities_capacity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/schemas/job": {
         parameters: {
             query?: never;
@@ -873,6 +942,8 @@ export interface components {
         Applied: {
             /** @description One for each calendar: they were applied before the jobs. */
             calendars?: components["schemas"]["AppliedCalendar"][];
+            /** @description One for each capacity: they were applied before the jobs too. */
+            capacities?: components["schemas"]["AppliedCapacity"][];
             /** @description One for each job. */
             documents: components["schemas"]["AppliedDocument"][];
         };
@@ -890,6 +961,18 @@ export interface components {
             name: string;
             /** @description The calendar's namespace. */
             namespace: string;
+            /**
+             * Format: int32
+             * @description Its version now.
+             */
+            version: number;
+        };
+        /** @description What became of a capacity's document or limits. */
+        AppliedCapacity: {
+            /** @description What was done. */
+            change: components["schemas"]["Change"];
+            /** @description The capacity's name, which all namespaces share. */
+            name: string;
             /**
              * Format: int32
              * @description Its version now.
@@ -1192,6 +1275,111 @@ export interface components {
              */
             version: number;
         };
+        /** @description A capacity. */
+        Capacity: {
+            /**
+             * Format: int32
+             * @description Tokens that gather.
+             */
+            burst?: number | null;
+            /** @description When this version was written. */
+            changed_at: string;
+            /** @description The document; only of one that was asked for by name. */
+            document?: unknown;
+            /** @description Who holds it, oldest first; only of one that was asked for by name. */
+            holders?: components["schemas"]["CapacityHolder"][];
+            /**
+             * Format: int32
+             * @description By how many attempts.
+             */
+            holds: number;
+            /** @description Its name. */
+            name: string;
+            /** @description The rate, if it has one. */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Tokens there now.
+             */
+            tokens?: number | null;
+            /**
+             * Format: int32
+             * @description Units that may be held at once, if that is limited.
+             */
+            units?: number | null;
+            /**
+             * Format: int64
+             * @description Units held now; more than `units` if that was lowered.
+             */
+            used: number;
+            /**
+             * Format: int32
+             * @description The version; every change raises it.
+             */
+            version: number;
+            /** @description Runs with ready shards that use it; only of one that was asked for by name. */
+            waiters?: components["schemas"]["CapacityWaiter"][];
+        };
+        /** @description An attempt that holds units. */
+        CapacityHolder: {
+            /**
+             * Format: int64
+             * @description The run.
+             */
+            run: number;
+            /**
+             * Format: int64
+             * @description The session that it was given to.
+             */
+            session: number;
+            /**
+             * Format: int32
+             * @description The shard's number; −1 for the plan step.
+             */
+            shard: number;
+            /** @description Since when. */
+            since: string;
+            /**
+             * Format: int64
+             * @description The attempt's token.
+             */
+            token: number;
+            /**
+             * Format: int32
+             * @description Units.
+             */
+            units: number;
+            /** @description If the attempt was lost: when its units are free. */
+            until?: string | null;
+        };
+        /** @description A page of capacities. */
+        CapacityPage: {
+            /** @description The capacities, by name. */
+            items: components["schemas"]["Capacity"][];
+            /** @description What to give as `after` for the next page, if there may be more. */
+            next?: string | null;
+        };
+        /** @description A run whose ready shards use a capacity. */
+        CapacityWaiter: {
+            /** @description The job's name. */
+            name: string;
+            /** @description The job's namespace. */
+            namespace: string;
+            /** @description The run's pool. */
+            pool: string;
+            /**
+             * Format: int64
+             * @description The run.
+             */
+            run: number;
+            /** @description Since when the first of its waiting shards has been ready. */
+            since: string;
+            /**
+             * Format: int32
+             * @description Units that each attempt needs.
+             */
+            units: number;
+        };
         /**
          * @description What an apply, a pause or a resume did.
          * @enum {string}
@@ -1305,6 +1493,11 @@ export interface components {
             name: string;
             /** @description Its namespace. */
             namespace: string;
+        };
+        /** @description A capacity that was deleted. */
+        DeletedCapacity: {
+            /** @description Its name. */
+            name: string;
         };
         /** @description The answer to a deletion: the name is free again, open runs go on, history stays. */
         DeletedJob: {
@@ -1803,6 +1996,21 @@ export interface components {
             /** @description What is waited on, such as `mysql-main`; empty if nothing. */
             waiting_on: string;
         };
+        /** @description New limits of a capacity; what is left out stays. */
+        ResizeCapacity: {
+            /**
+             * Format: int32
+             * @description Tokens that gather.
+             */
+            burst?: number | null;
+            /** @description Tokens a second, minute, hour or day: `50/s`. */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Units that may be held at once.
+             */
+            units?: number | null;
+        };
         /** @description The body of `POST /runs/{id}/retry`; may be left out. */
         RetryRun: {
             /** @description These shards alone; all that failed or were cancelled if left out. */
@@ -2206,6 +2414,8 @@ export interface components {
         Validated: {
             /** @description One for each calendar. */
             calendars?: components["schemas"]["ValidDocument"][];
+            /** @description One for each capacity, without a namespace. */
+            capacities?: components["schemas"]["ValidDocument"][];
             /** @description One for each job. */
             documents: components["schemas"]["ValidDocument"][];
         };
@@ -2512,6 +2722,129 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CalendarComparison"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    capacities_list: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                after?: string;
+                /** @description Rows of a page, 1 to 1,000; 100 if left out. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapacityPage"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    capacities_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Capacity"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    capacities_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedCapacity"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    capacities_resize: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResizeCapacity"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AppliedCapacity"];
                 };
             };
             default: {
@@ -3757,6 +4090,25 @@ export interface operations {
         };
     };
     calendars_calendar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    capacities_capacity: {
         parameters: {
             query?: never;
             header?: never;
