@@ -27,6 +27,14 @@ spec:
   run: {handler: work}
 ";
 
+/// One for all namespaces, so not among what an editor of one may apply.
+const CAPACITY: &str = "
+apiVersion: sichen/v1
+kind: Capacity
+metadata: {name: db}
+spec: {units: 4}
+";
+
 /// Roles from the lowest to the highest.
 const ROLES: [&str; 4] = ["viewer", "operator", "editor", "admin"];
 
@@ -175,9 +183,10 @@ impl World {
             true => self.backfill,
             false => self.run,
         };
-        let name = match route.starts_with("/calendars") {
-            true => "cn",
-            false => "settle",
+        let name = match route.split('/').nth(1) {
+            Some("calendars") => "cn",
+            Some("capacities") => "db",
+            _ => "settle",
         };
         let path = route
             .replace("{namespace}", "payments")
@@ -203,6 +212,7 @@ impl World {
             | "POST /jobs/{namespace}/{name}/backfills/preview" => {
                 r#"{"key":"k","from":"2020-01-01T00:00:00Z","to":"2020-02-01T00:00:00Z"}"#
             }
+            "POST /capacities/{name}/resize" => r#"{"units":5}"#,
             "POST /runs/{id}/discard" => r#"{"by":"me","reason":"a test"}"#,
             _ => "",
         }
@@ -211,6 +221,10 @@ impl World {
     /// What a request before this one may have taken away is there again.
     async fn restore(&self, route: &str) {
         match route.split_once(' ').unwrap() {
+            (_, path) if path.starts_with("/capacities/") => {
+                let applied = self.node.post("/api/v1/jobs:apply", CAPACITY).await;
+                body_of::<serde_json::Value>(applied).await;
+            }
             ("DELETE", path) if !path.starts_with("/tokens") => {
                 let applied = self.node.post("/api/v1/jobs:apply", DOCUMENTS).await;
                 body_of::<serde_json::Value>(applied).await;
