@@ -21,7 +21,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::{workspace, zoo};
+use crate::{test, workspace, zoo};
 
 #[derive(Debug, Subcommand)]
 pub enum Kind {
@@ -98,17 +98,7 @@ fn write(path: &Path, kind: &str, mut summary: Value) -> Result<()> {
 
 fn simulation(options: &Options) -> Result<()> {
     let summary = summary_at(options, "simulation")?;
-    let mut command = Command::new(workspace::cargo());
-    command.current_dir(workspace::root());
-    command.args([
-        "run",
-        "--locked",
-        "--profile",
-        "sim",
-        "-p",
-        "sichen-sim",
-        "--",
-    ]);
+    let mut command = test::simulator();
     command.args(["--all", "--faults", "1"]);
     command.args(["--seeds", &options.seed.to_string()]);
     command.args(["--minutes", &options.minutes.to_string()]);

@@ -183,9 +183,9 @@ fn tests(options: &Options, nextest: bool, binary: &Path) -> Command {
     command
 }
 
-/// Optimized: in it an hour takes a second or two.
-fn simulated_hours() -> Command {
-    let mut command = cargo(&[
+/// The simulator, optimized: in it an hour takes a second or two.
+pub(crate) fn simulator() -> Command {
+    cargo(&[
         "run",
         "--locked",
         "--profile",
@@ -193,7 +193,11 @@ fn simulated_hours() -> Command {
         "-p",
         "sichen-sim",
         "--",
-    ]);
+    ])
+}
+
+fn simulated_hours() -> Command {
+    let mut command = simulator();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     command.args(["--hours", HOURS, "--faults", FAULTS]);
     command.args(["--threads", &threads.to_string()]);

@@ -13,6 +13,7 @@
 //! # Not here
 //! Rows and locks (the stores); whose turn it is ([`line`]).
 
+mod apply;
 pub mod line;
 mod rate;
 
@@ -24,6 +25,7 @@ use jiff::Timestamp;
 use crate::ids::RunId;
 use crate::name::{Name, nearest};
 
+pub use apply::{Applied, apply};
 pub use rate::{Bucket, MAX_BURST, Per, Rate};
 
 /// The most units a capacity may have.

@@ -26,14 +26,6 @@ const SHARDS: u32 = 20_000;
 const DEEP: u32 = 5_000;
 /// How many runs are few.
 const FEW_RUNS: usize = 10;
-/// Runs that are read besides, from where the last look of this kind ended.
-const ROUND: Window = Window {
-    total: 200,
-    lane: 100,
-    job: 4,
-};
-/// One look in so many does that.
-const EVERY: u32 = 4;
 
 /// What the looks at each pool have met.
 #[derive(Debug, Default)]
@@ -97,8 +89,8 @@ impl Looks {
         }
         let behind = behind(&heads, window);
         look.n = look.n.wrapping_add(1);
-        if walk.is_cut() && look.n.is_multiple_of(EVERY) {
-            let (more, walk) = walked(store, pool, ROUND, look.round, per_run).await?;
+        if walk.is_cut() && look.n.is_multiple_of(Window::ROUND_EACH) {
+            let (more, walk) = walked(store, pool, Window::ROUND, look.round, per_run).await?;
             look.round = if walk.is_full() {
                 walk.at()
             } else {

@@ -33,13 +33,6 @@ pub const MAX_WAITING_RUNS: usize = 30_000;
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// Runs offered to one plan.
 const HEADS: u32 = 1_500;
-/// One plan in so many is offered others besides, in turn.
-const ROUND: u32 = 4;
-const ROUND_WINDOW: Window = Window {
-    total: 200,
-    lane: 100,
-    job: 4,
-};
 
 /// What is known of every pool.
 #[derive(Debug, Default)]
@@ -187,9 +180,9 @@ impl Pool {
             self.seen.note(&walked);
         }
         self.plans = self.plans.wrapping_add(1);
-        if walked.is_cut() && self.plans.is_multiple_of(ROUND) {
+        if walked.is_cut() && self.plans.is_multiple_of(Window::ROUND_EACH) {
             let after = self.round.take().unwrap_or(Place::FIRST);
-            let (more, walked) = Walk::new(ROUND_WINDOW, after).along(&self.waiting, &offered);
+            let (more, walked) = Walk::new(Window::ROUND, after).along(&self.waiting, &offered);
             self.round = walked.is_full().then_some(walked.at());
             let known: BTreeSet<RunId> = found.iter().map(|w| w.run()).collect();
             found.extend(more.into_iter().filter(|w| !known.contains(&w.run())));

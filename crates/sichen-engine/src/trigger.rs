@@ -328,7 +328,7 @@ impl Trigger {
             match verdict {
                 Some(AdvanceVerdict::Advanced(runs)) => {
                     pass.skipped += skipped;
-                    for d in &item.decisions {
+                    for d in item.decisions.iter().chain(&item.lengthens) {
                         self.context.meter.skipped(&d.reason, d.count);
                     }
                     for (new, verdict) in item.runs.into_iter().zip(runs) {

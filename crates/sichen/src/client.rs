@@ -408,6 +408,8 @@ async fn refusal(answer: reqwest::Response) -> Failure {
     let Ok(problem) = serde_json::from_slice::<wire::Problem>(&bytes) else {
         return Failure::new(exit, format!("SC7004: the server answered {status}"));
     };
+    // Another token is no answer to a right that this one has not.
+    let wants_token = problem.code == "SC6001";
     let mut text = if problem.detail.starts_with("SC") {
         problem.detail
     } else {
@@ -424,7 +426,7 @@ async fn refusal(answer: reqwest::Response) -> Failure {
     if exit == Exit::NotFound && text.contains("no run ") {
         text.push_str("\n  `sichen runs` lists them, by number and key");
     }
-    if exit == Exit::Denied {
+    if wants_token {
         text.push_str("\n  name the server's token file with --token-file or SICHEN_TOKEN_FILE");
     }
     Failure::new(exit, text)

@@ -8,8 +8,9 @@
 //! # Invariants
 //! - Every lane of every namespace has its part of a window; a lane's window has its first job, and at most
 //!   half of what is left goes to one priority, so that no other is hidden.
-//! - Two namespaces (or jobs) whose numbers are equal by chance share a part of a window, nothing else: what
-//!   they may use is counted by name.
+//! - Two namespaces (or jobs) whose numbers are equal by chance share a part of a window. Shares are counted by
+//!   name; so are limits, but for PostgreSQL's, where two such namespaces (a pair in 4·10¹²) would count
+//!   together, and so never run more than they may.
 //!
 //! # Not here
 //! Who goes first among the heads ([`super::fair`]); the index (stores).
@@ -157,6 +158,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// What is read besides, from where the last such walk ended: so all that windows leave out has its turn.
+    pub const ROUND: Self = Self {
+        total: 200,
+        lane: 100,
+        job: 4,
+    };
+    /// One look, or plan, in so many walks so.
+    pub const ROUND_EACH: u32 = 4;
+
     /// A window of `total` runs over so many lanes and jobs.
     #[must_use]
     pub fn over(total: u32, lanes: u32, jobs: u32) -> Self {

@@ -7,7 +7,7 @@
 //!
 //! # Not here
 //! Who the caller is ([`crate::access`]); what a role may do (`sichen_core::access`); the reviewed
-//! table that a test compares this with (`permissions.yaml`, which nothing here reads).
+//! table that a test compares this with (`docs/permissions.md`, which nothing here reads).
 
 use std::collections::HashMap;
 

@@ -17,6 +17,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use super::answer::Failed;
@@ -79,13 +80,27 @@ fn unbelieved(refusal: Refusal) -> Failed {
     }
 }
 
+/// Room for one request among those that are carried out at once.
+fn room(api: &Api) -> Result<OwnedSemaphorePermit, Failed> {
+    api.0.room.clone().try_acquire_owned().map_err(|_| {
+        let message =
+            format!("SC5025: {MAX_REQUESTS} requests are being carried out; come again later");
+        Failed::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    })
+}
+
 async fn carried_out(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = match api.0.access.caller(bearer(&parts.headers)).await {
         Ok(caller) => caller,
         Err(refusal) => return unbelieved(refusal).into_response(),
     };
-    if let Err(refused) = access::judge(&api, &caller, &mut parts).await {
+    // Judging may read rows; a slow body, which comes after it, keeps no room from others.
+    let judged = match room(&api) {
+        Ok(_room) => access::judge(&api, &caller, &mut parts).await,
+        Err(full) => Err(full),
+    };
+    if let Err(refused) = judged {
         return refused.into_response();
     }
     parts.extensions.insert(caller);
@@ -96,10 +111,9 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         );
         return Failed::new(StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
     };
-    let Ok(room) = api.0.room.clone().try_acquire_owned() else {
-        let message =
-            format!("SC5025: {MAX_REQUESTS} requests are being carried out; come again later");
-        return Failed::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response();
+    let room = match room(&api) {
+        Ok(room) => room,
+        Err(full) => return full.into_response(),
     };
     let what = format!("{} {}", parts.method, parts.uri.path());
     let handled = next.run(Request::from_parts(parts, Body::from(body)));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use reqwest::StatusCode;
 use serde_json::json;
-use sichen_server::rest::wire::{Applied, MadeToken, StartedRun};
+use sichen_server::rest::wire::{Applied, DecisionPage, MadeToken, StartedRun};
 use sichen_testdb::prometheus::{self, Prometheus};
 
 use crate::node::{Node, ON_REQUEST, json as body_of, problem, until};
@@ -26,6 +26,17 @@ metadata: {name: each-second}
 spec:
   schedules: [{every: 1s}]
   run: {handler: work}
+";
+
+/// A job that fires each second, and whose run does not end by itself.
+const BLOCKED: &str = "
+apiVersion: sichen/v1
+kind: Job
+metadata: {name: blocked}
+spec:
+  schedules: [{every: 1s}]
+  overlap: forbid
+  run: {handler: hang}
 ";
 
 async fn shown(node: &Node) -> String {
@@ -114,6 +125,33 @@ async fn what_was_committed_is_counted_once() {
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
+    worker.drain(&node).await;
+    node.stop().await;
+}
+
+/// One that blocks many instants has one record, which grows: all of it is counted.
+#[tokio::test]
+async fn each_skipped_instant_is_counted_however_few_records_say_so() {
+    let node = Node::start().await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", BLOCKED).await).await;
+    let worker = TestWorker::start(&node, "w1");
+    let skipped = "sichen_instants_skipped_total{reason=\"overlap\"}";
+    until("three are skipped", || async {
+        value(&shown(&node).await, skipped).is_some_and(|n| n >= 3.0)
+    })
+    .await;
+    let paused = node.post("/api/v1/jobs/default/blocked/pause", "").await;
+    assert!(paused.status().is_success(), "{paused:?}");
+    let path = "/api/v1/jobs/default/blocked/decisions";
+    let decided: DecisionPage = node.read(path).await;
+    let of = decided.items.iter().filter(|d| d.reason == "overlap");
+    let counts: Vec<u64> = of.map(|d| d.count).collect();
+    let sum = f64::from(u32::try_from(counts.iter().sum::<u64>()).unwrap());
+    assert_eq!(value(&shown(&node).await, skipped), Some(sum), "{counts:?}");
+    assert!(
+        counts.iter().any(|n| *n > 1),
+        "one record stands for several: {counts:?}"
+    );
     worker.drain(&node).await;
     node.stop().await;
 }

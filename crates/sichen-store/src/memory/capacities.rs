@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use sichen_core::capacity::{Account, Bucket, Ledger, Uses};
+use sichen_core::capacity::{self, Account, Ledger, Uses};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
-use sichen_core::model::{Capacity, Hold, Run, Standing, Waiter};
+use sichen_core::model::{Hold, Run, Standing, Waiter};
 use sichen_core::name::Name;
 use sichen_core::port::{ApplyCapacity, CapacityDeleted, CapacityVerdict, Page};
 use sichen_core::zoo;
@@ -54,45 +54,25 @@ pub(super) fn list(state: &State, page: &Page<Name>, now: Timestamp) -> Vec<Stan
 }
 
 pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyCapacity) -> CapacityVerdict {
-    let now = tx.now;
     let row = tx.state.capacities.get(&a.name);
-    let current = row.filter(|row| !row.deleted).map(|row| &row.capacity);
-    if current.map(|capacity| capacity.ver) != a.expected {
-        return CapacityVerdict::Conflict;
-    }
-    if let Some(capacity) = current.filter(|capacity| capacity.document == a.document) {
-        return CapacityVerdict::Unchanged(capacity.ver);
-    }
-    let from = match row {
-        None => "",
-        Some(row) if row.deleted => "deleted",
-        Some(_) => "live",
+    let row = row.map(|row| (&row.capacity, row.deleted));
+    let applied = match capacity::apply(row, a, tx.now) {
+        Ok(applied) => applied,
+        Err(verdict) => return verdict,
     };
-    let before = current.map_or((Bucket::empty(now), None), |c| (c.bucket, c.limits.rate));
-    let ver = row.map_or(0, |row| row.capacity.ver) + 1;
-    let data = a.limits.told();
-    let capacity = Capacity {
-        name: a.name.clone(),
-        ver,
-        document: a.document,
-        limits: a.limits,
-        bucket: before.0.changed(before.1, a.limits.rate, now),
-        changed_at: now,
+    let capacity = applied.capacity;
+    let (name, ver) = (capacity.name.clone(), capacity.ver);
+    let happened = Happened {
+        data: capacity.limits.told(),
+        ..Happened::new(Kind::CapacityApplied, applied.from, "live")
     };
     let row = CapacityRow {
         capacity,
         deleted: false,
     };
-    tx.state.capacities.insert(a.name.clone(), row);
-    let happened = Happened {
-        data,
-        ..Happened::new(Kind::CapacityApplied, from, "live")
-    };
-    tx.event(Entity::Capacity(a.name), ver, happened);
-    match a.expected {
-        None => CapacityVerdict::Created(ver),
-        Some(_) => CapacityVerdict::Updated(ver),
-    }
+    tx.state.capacities.insert(name.clone(), row);
+    tx.event(Entity::Capacity(name), ver, happened);
+    applied.verdict
 }
 
 pub(super) fn delete(tx: &mut Tx<'_>, name: Name) -> CapacityDeleted {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use sichen_core::capacity::{Bucket, Ledger, Uses};
+use sichen_core::capacity::{self, Ledger, Uses};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::model::{Capacity, Hold, Standing, Waiter};
@@ -85,40 +85,19 @@ async fn put(tx: &Tx, capacity: &Capacity, deleted: bool) -> Result<()> {
 
 pub(super) async fn apply(tx: &mut Tx, a: ApplyCapacity) -> Result<CapacityVerdict> {
     let row = row_of(tx, &a.name).await?;
-    let current = row.as_ref().filter(|(_, deleted)| !deleted);
-    let current = current.map(|(capacity, _)| capacity);
-    if current.map(|capacity| capacity.ver) != a.expected {
-        return Ok(CapacityVerdict::Conflict);
-    }
-    if let Some(capacity) = current.filter(|capacity| capacity.document == a.document) {
-        return Ok(CapacityVerdict::Unchanged(capacity.ver));
-    }
-    let from = match &row {
-        None => "",
-        Some((_, true)) => "deleted",
-        Some((_, false)) => "live",
+    let row = row.as_ref().map(|(capacity, deleted)| (capacity, *deleted));
+    let applied = match capacity::apply(row, a, tx.now) {
+        Ok(applied) => applied,
+        Err(verdict) => return Ok(verdict),
     };
-    let empty = (Bucket::empty(tx.now), None);
-    let before = current.map_or(empty, |c| (c.bucket, c.limits.rate));
-    let ver = row.as_ref().map_or(0, |(capacity, _)| capacity.ver) + 1;
-    let capacity = Capacity {
-        name: a.name,
-        ver,
-        document: a.document,
-        limits: a.limits,
-        bucket: before.0.changed(before.1, a.limits.rate, tx.now),
-        changed_at: tx.now,
-    };
-    put(tx, &capacity, false).await?;
+    let row = &applied.capacity;
+    put(tx, row, false).await?;
     let happened = Happened {
-        data: a.limits.told(),
-        ..Happened::new(Kind::CapacityApplied, from, "live")
+        data: row.limits.told(),
+        ..Happened::new(Kind::CapacityApplied, applied.from, "live")
     };
-    tx.event(&Entity::Capacity(capacity.name), ver, &happened)?;
-    Ok(match a.expected {
-        None => CapacityVerdict::Created(ver),
-        Some(_) => CapacityVerdict::Updated(ver),
-    })
+    tx.event(&Entity::Capacity(row.name.clone()), row.ver, &happened)?;
+    Ok(applied.verdict)
 }
 
 pub(super) async fn delete(tx: &mut Tx, name: &Name) -> Result<CapacityDeleted> {

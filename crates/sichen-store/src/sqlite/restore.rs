@@ -8,7 +8,7 @@
 //! - A store that is replaced is kept beside it, under another name.
 //!
 //! # Not here
-//! What is to become of the time since the backup (`sichen restore decide`).
+//! What is to become of the time since the backup: nobody is asked about it yet (docs/guarantees.md).
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
