@@ -391,6 +391,29 @@ impl Sessions {
         self.context.store.drain_session(session).await
     }
 
+    /// The worker runs nothing and takes nothing any more. Returns what was granted to it meanwhile, as
+    /// it would reject it: to be reported.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn leaves(&self, session: SessionId) -> Result<Vec<Report>, Error> {
+        self.draining(session).await?;
+        let granted = self.context.store.list_leases(session).await?;
+        let rejected = granted.into_iter().map(|shard| Report {
+            key: shard.key,
+            token: shard.token,
+            ending: Ending::Released,
+            digest: "reject:draining".to_owned(),
+            failure: Some(Failure {
+                code: "draining".to_owned(),
+                message: "the worker left".to_owned(),
+            }),
+            progress: None,
+            plan: None,
+        });
+        Ok(rejected.collect())
+    }
+
     /// The worker has left in good order: with nothing held, its session ends now.
     ///
     /// # Errors

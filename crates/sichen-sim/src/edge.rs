@@ -138,8 +138,15 @@ async fn handle(
                 port.send(conn, Down::CheckpointAck(checkpoint_ack(&item, verdict)));
             }
         }
-        Up::Draining(_) => {
-            if let Some(session) = stream.session {
+        Up::Draining(draining) => {
+            let Some(session) = stream.session else {
+                return Ok(true);
+            };
+            if draining.leaves {
+                for rejected in engine.sessions.leaves(session).await? {
+                    report(engine, port, conn, stream, Some(rejected)).await?;
+                }
+            } else {
                 engine.sessions.draining(session).await?;
             }
         }

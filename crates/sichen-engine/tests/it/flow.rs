@@ -84,6 +84,33 @@ fn what_a_look_has_read_of_large_runs_is_given_out_in_turns_without_another() {
     }
 }
 
+/// What is granted in the moment in which a worker leaves is another's at once, and costs no attempt.
+#[test]
+fn what_was_granted_to_a_worker_that_leaves_is_given_to_another_at_once() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let leaving = node.worker(&cluster, "w1", 2);
+    let spec = json!({ "run": { "handler": "h" }, "shards": { "count": 3 } });
+    let run = cluster.run(cluster.apply("j", spec), "k");
+    assert_eq!(node.dispatch(&cluster), 2);
+    let rejected = block_on(node.engine.sessions.leaves(leaving)).unwrap();
+    assert_eq!(rejected.len(), 2);
+    for report in rejected {
+        assert_eq!(node.report(&cluster, report), ReportVerdict::Accepted);
+    }
+    block_on(node.engine.sessions.goodbye("worker w1", leaving)).unwrap();
+    assert_eq!(node.dispatch(&cluster), 0, "it takes nothing more");
+    let other = node.worker(&cluster, "w2", 3);
+    assert_eq!(node.dispatch(&cluster), 3);
+    for work in node.grants(other) {
+        assert_eq!(work.shard.used, 1, "the first that counts");
+        let done = report(work.shard.key, work.shard.token, Ending::Succeeded);
+        node.report(&cluster, done);
+    }
+    assert_eq!(cluster.get(run).state, RunState::Succeeded);
+}
+
 #[test]
 fn the_plan_step_finds_the_shards() {
     let cluster = Cluster::new();

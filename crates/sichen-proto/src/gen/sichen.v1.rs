@@ -296,7 +296,11 @@ pub struct Items {
 pub struct Nothing {}
 /// The worker takes no more work; it goes on with what it runs and then leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Draining {}
+pub struct Draining {
+    /// It runs nothing any more and leaves now: what was granted meanwhile is rejected with this.
+    #[prost(bool, tag = "1")]
+    pub leaves: bool,
+}
 /// Answers ReadOutput. Sent when there is time for it: never before beats and reports.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Output {

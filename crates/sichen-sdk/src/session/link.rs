@@ -230,7 +230,7 @@ impl Session {
         self.failures = 0;
         self.ever_welcomed = true;
         if self.drain.is_some() {
-            self.send(ToServer::Draining(v1::Draining {}));
+            self.send(ToServer::Draining(v1::Draining { leaves: false }));
         }
         self.resend_all();
         for verdict in welcome.journal_verdicts {

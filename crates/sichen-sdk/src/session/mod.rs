@@ -62,6 +62,8 @@ pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 pub const CHECKPOINT_EVERY_MS: u64 = 1_000;
 /// Unreported results beyond this many bytes make the worker refuse grants.
 pub const MAX_BACKLOG_BYTES: usize = 8 * 1024 * 1024;
+/// How long a worker that leaves looks for a server to tell it so.
+pub const TAKE_LEAVE_WITHIN_MS: u64 = 5_000;
 /// Grace where the server names none.
 pub const DEFAULT_GRACE_MS: u64 = 10_000;
 
@@ -99,6 +101,9 @@ pub struct Session {
 struct Drain {
     stop_at: Boot,
     exit_by: Boot,
+    /// With nothing left to do, a server is looked for until then, to be told of it; `None` from then
+    /// on.
+    take_leave_by: Option<Boot>,
     stopped: bool,
 }
 
@@ -242,6 +247,9 @@ impl Session {
             } else {
                 drain.stop_at
             }));
+            if !matches!(self.link, Link::Up) {
+                wakes.push(drain.take_leave_by);
+            }
         }
         wakes.into_iter().flatten().min()
     }
@@ -303,14 +311,20 @@ impl Session {
         let first = self.drain.is_none();
         let earlier = self.drain.map_or(stop_at, |old| old.stop_at.min(stop_at));
         let exit_by = self.drain.map_or(exit_by, |old| old.exit_by.min(exit_by));
+        let take_leave_by = self
+            .drain
+            .map_or(Some(now.plus(TAKE_LEAVE_WITHIN_MS)), |old| {
+                old.take_leave_by
+            });
         let stopped = self.drain.is_some_and(|old| old.stopped);
         self.drain = Some(Drain {
             stop_at: earlier,
             exit_by,
+            take_leave_by,
             stopped,
         });
         if first && matches!(self.link, Link::Up) {
-            self.send(ToServer::Draining(v1::Draining {}));
+            self.send(ToServer::Draining(v1::Draining { leaves: false }));
         }
     }
 
@@ -350,15 +364,32 @@ impl Session {
             let grace = drain.exit_by.since(drain.stop_at).saturating_sub(5_000);
             self.stop_all(v1::Reason::Draining, grace, now);
         }
-        // A Hello on its way may make a session of us: leave it in good order, or it would be
-        // offered work until it expires. The answer to a Hello has a time limit of its own.
-        let greeting = matches!(self.link, Link::Greeting { .. });
-        let idle = self.attempts.is_empty() && self.reports.is_empty() && !greeting;
+        if let Some(drain) = &mut self.drain {
+            drain.take_leave_by = drain.take_leave_by.filter(|by| now < *by);
+        }
+        let idle = self.attempts.is_empty() && self.reports.is_empty() && !self.is_missed();
         if idle || (now >= drain.exit_by && self.leaving.is_none()) {
             self.leaving = None;
+            if idle && matches!(self.link, Link::Up) {
+                self.send(ToServer::Draining(v1::Draining { leaves: true }));
+            }
             self.exit(ExitReason::Drained {
                 unreported: self.reports.len(),
             });
+        }
+    }
+
+    /// Whether a server would go on to offer work to a session of ours, since it was not told that we
+    /// leave: a Hello is on its way (its answer has a time limit of its own), or the stream is being
+    /// changed for another.
+    fn is_missed(&self) -> bool {
+        let may_still_tell = self
+            .drain
+            .is_some_and(|drain| drain.take_leave_by.is_some());
+        match self.link {
+            Link::Up => false,
+            Link::Greeting { .. } => true,
+            Link::Down | Link::Open => self.live.is_some() && may_still_tell,
         }
     }
 

@@ -164,8 +164,16 @@ impl Stream {
                     self.flush_checkpoints(&mut checkpoints).await?;
                     self.hello(hello).await?;
                 }
-                FromWorker::Draining(_) => {
-                    if let Some(session) = self.session {
+                FromWorker::Draining(draining) => {
+                    let Some(session) = self.session else {
+                        continue;
+                    };
+                    if draining.leaves {
+                        // First what it says of its attempts itself.
+                        self.flush_checkpoints(&mut checkpoints).await?;
+                        self.flush_reports(&mut reports).await?;
+                        reports = self.engine.sessions.leaves(session).await?;
+                    } else {
                         self.engine.sessions.draining(session).await?;
                     }
                 }

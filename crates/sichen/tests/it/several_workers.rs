@@ -137,6 +137,9 @@ fn a_worker_that_is_cut_off_has_stopped_before_a_successor_grants_again() {
     let owner = peers.owner(&[0, 1]);
     first.signal(Signal::SIGTERM);
     assert!(first.ended().success());
+    until("its session is over", || {
+        peers.nodes[owner].client.json("get workers")["items"] == json!([])
+    });
     let door = Proxy::to(&peers.nodes[owner].server.url);
     let cut_off = peers.nodes[0].worker("w1", &door.url, 1);
     let file = |name: &str| text(&peers.nodes[0].path(name)).to_owned();

@@ -210,6 +210,36 @@ fn drain_waits_for_the_answer_to_a_hello() {
     );
 }
 
+/// A worker that is told to leave between two streams would be offered work until its session expires.
+#[test]
+fn drain_between_two_streams_tells_the_next_server_before_it_leaves() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Moved(v1::Moved::default()));
+    let out = play.feed(Input::Drain { grace_ms: 2_000 });
+    assert_eq!(Play::exit(&out), None);
+    play.feed(Input::Connected);
+    let out = play.server(welcome(1));
+    let draining = |o: &Output| matches!(o, Output::Send(ToServer::Draining(_)));
+    assert!(out.iter().any(draining));
+    assert_eq!(
+        Play::exit(&out),
+        Some(ExitReason::Drained { unreported: 0 })
+    );
+}
+
+#[test]
+fn drain_between_two_streams_waits_for_no_server_for_long() {
+    let mut play = Play::up(1);
+    play.feed(Input::Disconnected { jitter: 0 });
+    let out = play.feed(Input::Drain { grace_ms: 60_000 });
+    assert_eq!(Play::exit(&out), None);
+    assert_eq!(Play::exit(&play.pass(TAKE_LEAVE_WITHIN_MS - 1)), None);
+    assert_eq!(
+        Play::exit(&play.pass(1)),
+        Some(ExitReason::Drained { unreported: 0 })
+    );
+}
+
 #[test]
 fn drain_ends_even_if_no_server_answers() {
     let mut play = Play::up(1);
