@@ -20,6 +20,11 @@ const Workers = lazy(() => import("./pages/workers"));
 const DeadLetters = lazy(() => import("./pages/dead_letters"));
 const Calendars = lazy(() => import("./pages/calendars"));
 const Cluster = lazy(() => import("./pages/cluster"));
+const Capacities = lazy(() => import("./pages/capacities"));
+const CapacityPage = lazy(() => import("./pages/capacity"));
+const EditCapacity = lazy(() => import("./pages/edit_capacity"));
+const Namespaces = lazy(() => import("./pages/namespaces"));
+const Tokens = lazy(() => import("./pages/tokens"));
 const BackfillPage = lazy(() => import("./pages/backfill"));
 
 /** The overview, for those who see all; the jobs for others. */
@@ -47,6 +52,11 @@ export function App() {
             <Route path="/dead-letters" element={<DeadLetters />} />
             <Route path="/calendars" element={<Calendars />} />
             <Route path="/calendars/:namespace/:name" element={<Calendars />} />
+            <Route path="/capacities" element={<Capacities />} />
+            <Route path="/capacities/:name" element={<CapacityPage />} />
+            <Route path="/capacities/:name/edit" element={<EditCapacity />} />
+            <Route path="/namespaces" element={<Namespaces />} />
+            <Route path="/tokens" element={<Tokens />} />
             <Route path="/cluster" element={<Cluster />} />
             <Route path="*" element={<Missing />} />
           </Routes>

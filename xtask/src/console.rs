@@ -20,8 +20,10 @@ use crate::{services, stage, workspace};
 const NODE: (u32, u32) = (20, 19);
 /// Where Debian and others put the browser.
 const CHROMIUM: &[&str] = &["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-/// The browser, and letters for Chinese.
-const PACKAGES: &[&str] = &["chromium", "fonts-noto-cjk"];
+/// What counts the store's rows past the server.
+const SQLITE: &str = "/usr/bin/sqlite3";
+/// The browser, letters for Chinese, and that.
+const PACKAGES: &[&str] = &["chromium", "fonts-noto-cjk", "sqlite3"];
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -31,7 +33,10 @@ pub struct Options {
     /// Also run the built program with its console in a real browser
     #[arg(long)]
     e2e: bool,
-    /// The program for --e2e [default: the debug build]
+    /// Also time it in a real browser over 10,000 jobs and 1,000,000 runs (minutes, 500 MB)
+    #[arg(long)]
+    scale: bool,
+    /// The program for --e2e and --scale [default: the debug build]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
@@ -53,14 +58,17 @@ pub fn run(options: &Options) -> Result<()> {
     step("console-check", npm(&["run", "check"]))?;
     step("console-unit", npm(&["test"]))?;
     step("console-build", npm(&["run", "build"]))?;
-    if !options.e2e {
+    if !options.e2e && !options.scale {
         return Ok(());
     }
-    if chromium().is_none() {
+    if !can_browse() {
         services::install(PACKAGES)?;
     }
-    if chromium().is_none() {
-        return untested("Chromium is missing (Debian: apt-get install chromium fonts-noto-cjk)");
+    if !can_browse() {
+        let packages = PACKAGES.join(" ");
+        return untested(&format!(
+            "Chromium or sqlite3 is missing (Debian: apt-get install {packages})"
+        ));
     }
     let program = match &options.program {
         Some(program) => program.clone(),
@@ -72,9 +80,23 @@ pub fn run(options: &Options) -> Result<()> {
             program.display()
         );
     }
-    let mut e2e = Command::new("node");
-    e2e.arg("e2e/main.mjs").arg(program).current_dir(folder());
-    step("console-e2e", e2e)
+    let in_browser = |script: &str| {
+        let mut command = Command::new("node");
+        command.arg(script).arg(&program).current_dir(folder());
+        command
+    };
+    if options.e2e {
+        step("console-e2e", in_browser("e2e/main.mjs"))?;
+    }
+    if options.scale {
+        step("console-scale", in_browser("e2e/scale.mjs"))?;
+    }
+    Ok(())
+}
+
+/// Whether there is all that the tests in a browser need.
+fn can_browse() -> bool {
+    chromium().is_some() && Path::new(SQLITE).exists()
 }
 
 fn folder() -> PathBuf {

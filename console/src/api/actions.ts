@@ -1,7 +1,14 @@
 // What the pages do to the server: one function an action.
 //
 // Not here: asking the user first (`ui/confirm.tsx`).
-import { answer, client, type StartBackfill } from "./client";
+import {
+  answer,
+  client,
+  type NewToken,
+  type ResizeCapacity,
+  type SetNamespace,
+  type StartBackfill,
+} from "./client";
 import type { JobName } from "./queries";
 
 const path = (job: JobName) => ({ path: { namespace: job.namespace, name: job.name } });
@@ -77,6 +84,17 @@ export const act = {
         return answer(client.POST("/api/v1/backfills/{id}/cancel", { params }));
     }
   },
+  resizeCapacity: (name: string, limits: ResizeCapacity) =>
+    answer(
+      client.POST("/api/v1/capacities/{name}/resize", { params: { path: { name } }, body: limits }),
+    ),
+  removeCapacity: (name: string) =>
+    answer(client.DELETE("/api/v1/capacities/{name}", { params: { path: { name } } })),
+  setNamespace: (name: string, change: SetNamespace) =>
+    answer(client.POST("/api/v1/namespaces/{name}", { params: { path: { name } }, body: change })),
+  makeToken: (wanted: NewToken) => answer(client.POST("/api/v1/tokens", { body: wanted })),
+  revokeToken: (token: string) =>
+    answer(client.DELETE("/api/v1/tokens/{token}", { params: { path: { token } } })),
   acceptClock: () => answer(client.POST("/api/v1/clock/accept", {})),
 };
 

@@ -22,6 +22,12 @@ export type Problem = Schemas["Problem"];
 export type ProblemAt = Schemas["ProblemAt"];
 export type Calendar = Schemas["Calendar"];
 export type Overview = Schemas["Overview"];
+export type Capacity = Schemas["Capacity"];
+export type ResizeCapacity = Schemas["ResizeCapacity"];
+export type Namespace = Schemas["Namespace"];
+export type SetNamespace = Schemas["SetNamespace"];
+export type Token = Schemas["Token"];
+export type NewToken = Schemas["NewToken"];
 
 /** Why a request was not carried out: the server's words, or that there was no answer. */
 export class Refused extends Error {

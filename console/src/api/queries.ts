@@ -8,6 +8,10 @@ import { answer, client, type StartBackfill } from "./client";
 
 /** Rows of a page of a listing. */
 const PAGE = 100;
+/** Rows of the later pages of a long listing: whoever scrolls on wants many. */
+const LATER_PAGE = 500;
+
+const pageSize = (after: string | undefined) => (after === undefined ? PAGE : LATER_PAGE);
 
 export interface JobName {
   namespace: string;
@@ -65,7 +69,7 @@ export const query = {
         answer(
           client.GET("/api/v1/jobs", {
             signal,
-            params: { query: { ...filter, after: pageParam, limit: PAGE } },
+            params: { query: { ...filter, after: pageParam, limit: pageSize(pageParam) } },
           }),
         ),
       getNextPageParam: (last) => last.next ?? undefined,
@@ -165,7 +169,7 @@ export const query = {
         answer(
           client.GET("/api/v1/runs", {
             signal,
-            params: { query: { ...filter, after: pageParam, limit: PAGE } },
+            params: { query: { ...filter, after: pageParam, limit: pageSize(pageParam) } },
           }),
         ),
       getNextPageParam: (last) => last.next ?? undefined,
@@ -265,5 +269,46 @@ export const query = {
       queryKey: ["calendar", name.namespace, name.name],
       queryFn: ({ signal }) =>
         answer(client.GET("/api/v1/calendars/{namespace}/{name}", { signal, params: path(name) })),
+    }),
+  capacities: () =>
+    infiniteQueryOptions({
+      queryKey: ["capacities"],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/capacities", {
+            signal,
+            params: { query: { after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+      // Grants and ends of attempts change who holds it, and no event says so of the capacity.
+      refetchInterval: 5_000,
+    }),
+  capacity: (name: string) =>
+    queryOptions({
+      queryKey: ["capacity", name],
+      queryFn: ({ signal }) =>
+        answer(client.GET("/api/v1/capacities/{name}", { signal, params: { path: { name } } })),
+      refetchInterval: 5_000,
+    }),
+  namespaces: () =>
+    infiniteQueryOptions({
+      queryKey: ["namespaces"],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/namespaces", {
+            signal,
+            params: { query: { after: pageParam, limit: PAGE } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+      refetchInterval: 5_000,
+    }),
+  tokens: () =>
+    queryOptions({
+      queryKey: ["tokens"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/tokens", { signal })),
     }),
 };

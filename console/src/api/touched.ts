@@ -21,6 +21,12 @@ export function touched(event: Pick<Event, "entity" | "id">): (string | number)[
       return [["calendar"], ["calendars"], ["job"]];
     case "backfill":
       return [["backfill", event.id], ["backfills"]];
+    case "capacity":
+      return [["capacity", event.id], ["capacities"]];
+    case "namespace":
+      return [["namespaces"]];
+    case "access_token":
+      return [["tokens"], ["me"]];
     default:
       return [];
   }

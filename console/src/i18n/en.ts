@@ -1,9 +1,11 @@
 // The words of the console in English; the shape that every other language has to fill.
+import { adminEn } from "./admin_en";
 
 const n = (count: number) => new Intl.NumberFormat("en").format(count);
 const s = (count: number, one: string, many: string) => `${n(count)} ${count === 1 ? one : many}`;
 
 export const en = {
+  ...adminEn,
   nav: {
     title: "Sichen",
     overview: "Overview",
@@ -11,6 +13,9 @@ export const en = {
     runs: "Runs",
     workers: "Workers",
     deadLetters: "Dead letters",
+    capacities: "Capacities",
+    namespaces: "Namespaces",
+    tokens: "Tokens",
     calendars: "Calendars",
     cluster: "Cluster",
     menu: "Menu",
@@ -95,6 +100,10 @@ export const en = {
     since: "Since",
     anyState: "Any state",
     allJobs: "All jobs",
+    shownSoFar: (count: number) => `${n(count)} read so far; more follow`,
+    shownAll: (count: number) => `${n(count)} in all`,
+    asOf: "As of",
+    readAnew: "Read anew",
     byRequest: "on request",
     ahead: (text: string) => `in ${text}`,
     of: (part: number, all: number) => `${n(part)} of ${n(all)}`,
@@ -436,7 +445,8 @@ export const en = {
   },
 };
 
-type Words<T> = {
+/** The same words in another language. */
+export type Words<T> = {
   [K in keyof T]: T[K] extends string
     ? string
     : T[K] extends (...given: infer A) => string

@@ -1,9 +1,11 @@
 // 控制台的中文。
+import { adminZh } from "./admin_zh";
 import type { Messages } from "./en";
 
 const n = (count: number) => new Intl.NumberFormat("zh-CN").format(count);
 
 export const zh: Messages = {
+  ...adminZh,
   nav: {
     title: "司辰",
     overview: "概览",
@@ -11,6 +13,9 @@ export const zh: Messages = {
     runs: "运行",
     workers: "工作节点",
     deadLetters: "死信",
+    capacities: "容量",
+    namespaces: "命名空间",
+    tokens: "令牌",
     calendars: "日历",
     cluster: "集群",
     menu: "菜单",
@@ -95,6 +100,10 @@ export const zh: Messages = {
     since: "自",
     anyState: "任何状态",
     allJobs: "所有作业",
+    shownSoFar: (count) => `已读取 ${n(count)} 条，后面还有`,
+    shownAll: (count) => `共 ${n(count)} 条`,
+    asOf: "截至",
+    readAnew: "重新读取",
     byRequest: "按请求",
     ahead: (text) => `${text}后`,
     of: (part, all) => `${n(part)} / ${n(all)}`,

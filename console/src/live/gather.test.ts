@@ -1,6 +1,6 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { gather, LATER, SOON } from "./gather";
+import { gather, isLong, LATER, SOON } from "./gather";
 
 const run = { entity: "run", id: "7" };
 const stops: (() => void)[] = [];
@@ -75,5 +75,25 @@ describe("news", () => {
     expect([slow.begun, slow.shown]).toEqual([3, 3]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(slow.begun).toBe(3);
+  });
+
+  it("does not read a listing anew of which much has been read", async () => {
+    expect([isLong(undefined), isLong({ pages: [1, 2, 3] }), isLong({ items: [] })]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    const cache = new QueryClient();
+    let reads = 0;
+    const observer = new QueryObserver(cache, {
+      queryKey: ["runs", "{}"],
+      queryFn: () => Promise.resolve({ pages: ++reads === 1 ? [1, 2, 3, 4] : [] }),
+      staleTime: Number.POSITIVE_INFINITY,
+    });
+    stops.push(observer.subscribe(() => {}));
+    await vi.advanceTimersByTimeAsync(100);
+    gather(cache)(run);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(reads).toBe(1);
   });
 });

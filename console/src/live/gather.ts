@@ -2,7 +2,8 @@
 //
 // Invariants: a page of one object is told soon, listings and counts less often, since one read of
 // them costs the server more. A read in flight is never given up for news, or steady news would keep
-// a slow page from ever being shown; what it reads is read once more when it is done.
+// a slow page from ever being shown; what it reads is read once more when it is done. A listing of which
+// many pages were read is not read anew for news: whoever looks at it is told from when it is.
 import type { QueryClient, QueryKey } from "@tanstack/react-query";
 import type { Event } from "../api/client";
 import { touched } from "../api/touched";
@@ -48,5 +49,14 @@ function pile(cache: QueryClient, wait: number): (key: QueryKey) => void {
   };
 }
 
-const isIdle = (query: { state: { fetchStatus: string } }) =>
-  query.state.fetchStatus !== "fetching";
+/** Pages of a listing that are read anew with news; one of which more has been read is left alone. */
+const SHORT = 3;
+
+/** Whether so much of a listing has been read that reading all of it again is not for news to ask. */
+export function isLong(data: unknown): boolean {
+  const pages = (data as { pages?: unknown } | undefined)?.pages;
+  return Array.isArray(pages) && pages.length > SHORT;
+}
+
+const isIdle = (query: { state: { fetchStatus: string; data: unknown } }) =>
+  query.state.fetchStatus !== "fetching" && !isLong(query.state.data);

@@ -107,7 +107,7 @@ function Found({ backfill }: { backfill: Backfill }) {
         <Loaded asked={started}>
           {({ pages }) => (
             <>
-              <RunRows runs={pages.flatMap((page) => page.items)} label={runs.title} ofOneJob />
+              <RunRows runs={pages.flatMap((page) => page.items)} label={runs.title} />
               <More asked={started} />
             </>
           )}

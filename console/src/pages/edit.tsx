@@ -2,7 +2,7 @@
 import { Alert, Button, Group, List, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useState } from "react";
-import { useNavigate, useParams } from "react-router";
+import { useNavigate, useParams, useSearchParams } from "react-router";
 import { act } from "../api/actions";
 import { Refused } from "../api/client";
 import { query, shownJob } from "../api/queries";
@@ -29,13 +29,23 @@ spec:
     count: 5
 `;
 
+const CAPACITY = `apiVersion: sichen/v1
+kind: Capacity
+metadata:
+  name: mysql-main
+spec:
+  units: 40
+`;
+
 export default function Edit() {
   const { namespace, name } = useParams();
-  const { edit } = useWords();
+  const [params] = useSearchParams();
+  const { edit, capacities } = useWords();
   if (namespace === undefined || name === undefined) {
+    const capacity = params.get("kind") === "capacity";
     return (
-      <Page title={edit.titleNew}>
-        <Editing before="" start={FIRST} />
+      <Page title={capacity ? capacities.new : edit.titleNew}>
+        <Editing before="" start={capacity ? CAPACITY : FIRST} />
       </Page>
     );
   }
@@ -54,7 +64,7 @@ function EditOne({ namespace, name }: { namespace: string; name: string }) {
   );
 }
 
-function Editing({ before, start }: { before: string; start: string }) {
+export function Editing({ before, start }: { before: string; start: string }) {
   const { edit } = useWords();
   const navigate = useNavigate();
   const cache = useQueryClient();
@@ -68,7 +78,8 @@ function Editing({ before, start }: { before: string; start: string }) {
       void cache.invalidateQueries();
       const only = applied.documents[0];
       if (only && applied.documents.length === 1) navigate(jobAddress(only));
-      else if (applied.documents.length === 0) navigate("/calendars");
+      else if (applied.documents.length > 0) return;
+      else navigate(applied.capacities?.length ? "/capacities" : "/calendars");
     },
   });
   const { reset: forgetCheck } = checking;

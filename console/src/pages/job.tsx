@@ -198,7 +198,7 @@ function RecentRuns({ job }: { job: Job }) {
           ) : (
             <Stack>
               <Durations runs={items} zone={job.time_zone} />
-              <RunRows runs={items.slice(0, 10)} label={words.runs} ofOneJob zone={job.time_zone} />
+              <RunRows runs={items.slice(0, 10)} label={words.runs} zone={job.time_zone} />
             </Stack>
           )
         }

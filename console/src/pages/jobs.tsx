@@ -1,16 +1,20 @@
 // All jobs.
-import { Badge, Group, Select, Table, Text, TextInput } from "@mantine/core";
+import { Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useNavigate, useSearchParams } from "react-router";
+import type { Job } from "../api/client";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { itemsOf, Listing } from "../ui/listing";
+import { LongRows } from "../ui/long_rows";
 import { MayLink } from "../ui/may";
-import { JobLink, jobAddress, Page, Rows, Section } from "../ui/parts";
+import { JobLink, jobAddress, Page, Section } from "../ui/parts";
 import { State } from "../ui/state";
+
+const cells = (job: Job) => <JobCells job={job} />;
 
 export default function Jobs() {
   const { jobs, words } = useWords();
@@ -34,7 +38,8 @@ export default function Jobs() {
       { replace: true },
     );
   }, [settled]);
-  const asked = useInfiniteQuery(query.jobs({ search: search || undefined, state }));
+  const wanted = query.jobs({ search: search || undefined, state });
+  const asked = useInfiniteQuery(wanted);
   const items = itemsOf(asked);
   // A search from the box in the header that names one job goes straight to it.
   const exact = params.get("open") === "1" ? items.find((job) => job.name === search) : undefined;
@@ -82,54 +87,53 @@ export default function Jobs() {
         />
       </Group>
       <Section title={jobs.title}>
-        <Listing asked={asked} none={search || state ? jobs.noneFound : jobs.none}>
+        <Listing asked={asked} none={search || state ? jobs.noneFound : jobs.none} long>
           {() => (
-            <Rows
+            <LongRows
               label={jobs.title}
-              heads={[
-                words.name,
-                words.state,
-                words.next,
-                words.active,
-                words.zone,
-                words.revision,
+              columns={[
+                { head: words.name, part: 220 },
+                { head: words.state, part: 120 },
+                { head: words.next, part: 240 },
+                { head: words.active, part: 110 },
+                { head: words.zone, part: 150 },
+                { head: words.revision, part: 90 },
               ]}
-            >
-              {items.map((job) => (
-                <Table.Tr key={job.uid}>
-                  <Table.Td>
-                    <JobLink job={job} />
-                    {job.title && (
-                      <Text size="xs" c="dimmed">
-                        {job.title}
-                      </Text>
-                    )}
-                  </Table.Td>
-                  <Table.Td>
-                    <State state={job.paused ? "paused" : "live"} />
-                  </Table.Td>
-                  <Table.Td>
-                    <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
-                  </Table.Td>
-                  <Table.Td>
-                    {job.active_runs > 0 ? (
-                      <Badge variant="light" radius="sm">
-                        {words.number(job.active_runs)}
-                      </Badge>
-                    ) : (
-                      <Text size="sm" c="dimmed" span>
-                        0
-                      </Text>
-                    )}
-                  </Table.Td>
-                  <Table.Td>{job.time_zone}</Table.Td>
-                  <Table.Td>{job.revision}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Rows>
+              rows={items}
+              keyOf={(job) => job.uid}
+              row={cells}
+              asked={asked}
+              queryKey={wanted.queryKey}
+              height={56}
+            />
           )}
         </Listing>
       </Section>
     </Page>
+  );
+}
+
+function JobCells({ job }: { job: Job }) {
+  const { words } = useWords();
+  return (
+    <>
+      <td>
+        <JobLink job={job} />
+        {job.title && (
+          <div className="dimmed small cut" title={job.title}>
+            {job.title}
+          </div>
+        )}
+      </td>
+      <td>
+        <State state={job.paused ? "paused" : "live"} />
+      </td>
+      <td>
+        <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
+      </td>
+      <td>{words.number(job.active_runs)}</td>
+      <td>{job.time_zone}</td>
+      <td>{job.revision}</td>
+    </>
   );
 }

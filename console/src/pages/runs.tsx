@@ -4,13 +4,17 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
+import type { Run } from "../api/client";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Listing } from "../ui/listing";
+import { LongRows } from "../ui/long_rows";
 import { Page, Section } from "../ui/parts";
-import { RunRows } from "../ui/run_rows";
+import { RunCells } from "../ui/run_rows";
 
 const STATES = ["scheduled", "running", "succeeded", "partial", "failed", "cancelled"] as const;
+
+const cells = (run: Run) => <RunCells run={run} />;
 
 export default function Runs() {
   const { runs, words, states } = useWords();
@@ -51,8 +55,27 @@ export default function Runs() {
         />
       </Group>
       <Section title={runs.title}>
-        <Listing asked={asked} none={runs.none}>
-          {(items) => <RunRows runs={items} label={runs.title} />}
+        <Listing asked={asked} none={runs.none} long>
+          {(items) => (
+            <LongRows
+              label={runs.title}
+              columns={[
+                { head: words.run, part: 90 },
+                { head: words.job, part: 170 },
+                { head: words.planned, part: 240 },
+                { head: words.state, part: 130 },
+                { head: words.progress, part: 200 },
+                { head: words.started, part: 240 },
+                { head: words.took, part: 90 },
+              ]}
+              rows={items}
+              keyOf={(run) => run.id}
+              row={cells}
+              asked={asked}
+              queryKey={query.runs({ job, state }).queryKey}
+              height={37}
+            />
+          )}
         </Listing>
       </Section>
     </Page>

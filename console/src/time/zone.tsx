@@ -1,5 +1,4 @@
 // In which zone instants are shown, and the element that shows one.
-import { Text } from "@mantine/core";
 import { createContext, type ReactNode, useContext, useMemo, useState } from "react";
 import { inZone, shown, type ZoneChoice } from "./instant";
 
@@ -43,12 +42,7 @@ export function useInstant(): (text: string, jobZone?: string) => string {
 /** An instant with its offset; in UTC when pointed at. */
 export function Instant({ at, zone }: { at: string | null | undefined; zone?: string }) {
   const text = useInstant();
-  if (!at)
-    return (
-      <Text span c="dimmed">
-        –
-      </Text>
-    );
+  if (!at) return <span className="dimmed">–</span>;
   return (
     <time dateTime={at} title={inZone(at, "UTC")} className="instant">
       {text(at, zone)}

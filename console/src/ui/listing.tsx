@@ -18,16 +18,18 @@ export function itemsOf<T>(asked: Pick<Paged<T>, "data">): T[] {
   return asked.data?.pages.flatMap((page) => page.items) ?? [];
 }
 
-/** `none` stands there only when nothing is left to read: a page that found nothing may have a next. */
+/** A `long` one reads on by itself (`long_rows.tsx`). `none` stands there only when nothing is left to read: a page that found nothing may have a next. */
 export function Listing<T>({
   asked,
   none,
   more,
+  long,
   children,
 }: {
   asked: Paged<T>;
   none: ReactNode;
   more?: string;
+  long?: boolean;
   children: (items: T[]) => ReactNode;
 }) {
   const items = itemsOf(asked);
@@ -39,7 +41,7 @@ export function Listing<T>({
         ) : (
           <>
             {children(items)}
-            <More asked={asked} word={more} />
+            {!long && <More asked={asked} word={more} />}
           </>
         )
       }

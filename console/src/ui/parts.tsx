@@ -1,13 +1,11 @@
 // Small pieces that many pages are made of.
 import {
   ActionIcon,
-  Anchor,
   Box,
   Button,
   CopyButton,
   Group,
   Paper,
-  Progress,
   Stack,
   Table,
   Text,
@@ -84,7 +82,13 @@ export function Rows({
 }) {
   return (
     <Box style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={label}>
-      <Table verticalSpacing={6} horizontalSpacing="sm" highlightOnHover aria-label={label}>
+      <Table
+        verticalSpacing={6}
+        horizontalSpacing="sm"
+        highlightOnHover
+        aria-label={label}
+        className="rows"
+      >
         <Table.Thead>
           <Table.Tr>
             {heads.map((head, index) => (
@@ -102,9 +106,9 @@ export function Rows({
 
 export function To({ to, children }: { to: string; children: ReactNode }) {
   return (
-    <Anchor component={Link} to={to} size="sm">
+    <Link to={to} className="plain-link">
       {children}
-    </Anchor>
+    </Link>
   );
 }
 
@@ -115,31 +119,30 @@ export function JobLink({ job }: { job: JobName }) {
   return <To to={jobAddress(job)}>{shownJob(job)}</To>;
 }
 
-/** How many shards of a run are in which state, as a bar and in words. */
+/** How many shards of a run are in which state, as a bar and in words; plain, for long tables. */
 export function ShardBar({ run, wide }: { run: Run; wide?: boolean }) {
-  const { words, states } = useWords();
+  const { words } = useWords();
   const { total, succeeded, failed, cancelled } = run.shards;
   const all = Math.max(1, total);
   const text = words.of(succeeded + failed + cancelled, total);
-  const part = (count: number, color: string, name: string) =>
+  const part = (count: number, color: string) =>
     count > 0 && (
-      <Progress.Section
-        value={(100 * count) / all}
-        color={color}
-        aria-label={`${name}: ${count}`}
+      <span
+        style={{
+          width: `${(100 * count) / all}%`,
+          background: `var(--mantine-color-${color}-6)`,
+        }}
       />
     );
   return (
-    <Group gap="xs" wrap="nowrap" w={wide ? "100%" : 170}>
-      <Progress.Root size="md" style={{ flex: 1 }} aria-hidden>
-        {part(succeeded, "teal", states.succeeded)}
-        {part(failed, "red", states.failed)}
-        {part(cancelled, "gray", states.cancelled)}
-      </Progress.Root>
-      <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>
-        {text}
-      </Text>
-    </Group>
+    <span className="shard-bar" style={{ width: wide ? "100%" : 170 }}>
+      <span className="bar" aria-hidden>
+        {part(succeeded, "teal")}
+        {part(failed, "red")}
+        {part(cancelled, "gray")}
+      </span>
+      <span className="dimmed small">{text}</span>
+    </span>
   );
 }
 

@@ -22,7 +22,7 @@ import { useWords } from "../i18n/words";
 import { useLink } from "../live/watch";
 import { session } from "../session/token";
 import { Icon } from "./icon";
-import { useSeesAll } from "./may";
+import { useMay, useSeesAll } from "./may";
 import { Language, Theme, Zone } from "./switches";
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -30,6 +30,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [opened, { toggle, close }] = useDisclosure(false);
   const { pathname } = useLocation();
   useEffect(close, [pathname]);
+  const may = useMay();
   const seesAll = useSeesAll();
   // Numbers over all namespaces, and what serves them all, are for those who see all.
   const entries: [string, string][] = [
@@ -39,7 +40,14 @@ export function Shell({ children }: { children: ReactNode }) {
     ["/dead-letters", nav.deadLetters],
     ...(seesAll ? [["/workers", nav.workers] as [string, string]] : []),
     ["/calendars", nav.calendars],
-    ...(seesAll ? [["/cluster", nav.cluster] as [string, string]] : []),
+    ...(seesAll
+      ? ([
+          ["/capacities", nav.capacities],
+          ["/namespaces", nav.namespaces],
+          ["/cluster", nav.cluster],
+        ] as [string, string][])
+      : []),
+    ...(may("admin") ? [["/tokens", nav.tokens] as [string, string]] : []),
   ];
   return (
     <AppShell

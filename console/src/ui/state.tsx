@@ -1,5 +1,4 @@
 // Words and colours of states.
-import { Badge } from "@mantine/core";
 import type { Run } from "../api/client";
 import { useWords } from "../i18n/words";
 
@@ -25,19 +24,15 @@ export function colorOf(state: string): string {
   return COLORS[state] ?? "gray";
 }
 
+/** A state's word beside a dot in its colour. Plain elements: long tables have one in each row. */
 export function State({ state }: { state: string }) {
   const { states } = useWords();
   const text = (states as Record<string, string>)[state] ?? state;
   return (
-    <Badge
-      color={`${colorOf(state)}.6`}
-      variant="dot"
-      radius="sm"
-      tt="none"
-      style={{ flexShrink: 0, minWidth: "max-content" }}
-    >
+    <span className="state">
+      <i style={{ background: `var(--mantine-color-${colorOf(state)}-6)` }} />
       {text}
-    </Badge>
+    </span>
   );
 }
 

@@ -26,6 +26,9 @@ const PAGES: &[&str] = &[
     "workers",
     "dead-letters",
     "calendars",
+    "capacities",
+    "namespaces",
+    "tokens",
     "backfills",
     "cluster",
 ];
