@@ -14,6 +14,7 @@ mod end;
 mod host;
 mod nemesis;
 mod node;
+mod past;
 mod woken;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -485,6 +486,9 @@ impl Sim {
     }
 
     fn create_job(&mut self, n: usize) {
+        if (self.options.seed + n as u64) % 6 == 2 {
+            return self.create_calendar_job(n);
+        }
         let period = [15, 20, 30, 45, 60][self.rng.below(5)] / self.options.pace;
         let count = 1 + self.rng.below(5);
         let overlap = match self.rng.below(5) {
@@ -566,10 +570,12 @@ impl Sim {
         if self.rest_by.is_none() {
             self.push_in(wait, Ev::Client);
         }
-        match self.rng.below(10) {
-            0..6 => self.run_by_hand(),
-            6..8 => self.cancel_one(),
-            _ => self.reopen_one(),
+        match self.rng.below(24) {
+            0..12 => self.run_by_hand(),
+            12..16 => self.cancel_one(),
+            16..20 => self.reopen_one(),
+            20..23 => self.play_with_the_past(),
+            _ => self.turn_calendar(),
         }
         for server in 0..self.servers.len() {
             self.wake(server, Duty::Dispatch);

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use sichen_check::audit::Records;
 use sichen_check::{Invariant, Oracle, Verdict, check_dump};
-use sichen_core::document::{Calendars, Document};
+use sichen_core::document::Document;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{JobUid, fence_key};
 use sichen_core::lifecycle::ShardState;
@@ -132,7 +132,7 @@ impl Sim {
             let document: Document =
                 serde_json::from_str(&job.document).expect("written by the simulation");
             let timing = document
-                .timing(uid, &Calendars::default())
+                .timing(uid, &self.calendars_of(&document))
                 .expect("written by the simulation");
             let timing = timing.of(&job);
             let plan = timing.due(job.high_water, now, false);
@@ -167,7 +167,8 @@ impl Sim {
             self.progress = (self.acks.len(), self.now);
         }
         let stuck = self.now - self.progress.1 > STUCK_US;
-        self.over = active == 0 || stuck || self.rest_by.is_some_and(|by| self.now >= by);
+        let active = active > 0 || self.backfills_move();
+        self.over = !active || stuck || self.rest_by.is_some_and(|by| self.now >= by);
         if !self.over {
             self.push_in(1_000_000, Ev::Rest);
         }

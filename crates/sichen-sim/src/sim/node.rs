@@ -25,21 +25,23 @@ pub(crate) enum Duty {
     Trigger,
     Dispatch,
     Reap,
+    Backfill,
     Janitor,
 }
 
 impl Duty {
-    const ALL: [Duty; 5] = [
+    const ALL: [Duty; 6] = [
         Duty::Coordinate,
         Duty::Trigger,
         Duty::Dispatch,
         Duty::Reap,
+        Duty::Backfill,
         Duty::Janitor,
     ];
 
     fn period_us(self) -> i64 {
         match self {
-            Duty::Coordinate | Duty::Reap => 1_000_000,
+            Duty::Coordinate | Duty::Reap | Duty::Backfill => 1_000_000,
             Duty::Trigger | Duty::Dispatch => 10_000_000,
             Duty::Janitor => 60_000_000,
         }
@@ -145,6 +147,10 @@ async fn pass(engine: Arc<Engine>, duty: Duty) -> Result<Pass, Error> {
             let reaped = engine.reaper.run_once(now).await?;
             pass(None, reaped > 0)
         }
+        Duty::Backfill => {
+            let done = engine.backfiller.run_once(now).await?;
+            pass(done.next, done.started > 0)
+        }
         Duty::Janitor => {
             let more = engine.janitor.run_once(now).await?;
             pass(more.then_some(now), false)
@@ -238,7 +244,8 @@ impl Sim {
     pub(super) fn hint(&mut self, n: usize, hint: Hint) {
         let duty = match hint {
             Hint::Members => Duty::Coordinate,
-            Hint::Trigger | Hint::Backfill => Duty::Trigger,
+            Hint::Trigger => Duty::Trigger,
+            Hint::Backfill => Duty::Backfill,
             Hint::Dispatch | Hint::Pool(_) => Duty::Dispatch,
         };
         if let Some((engine, _)) = &self.servers[n].engine

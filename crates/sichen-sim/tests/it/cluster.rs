@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sichen_check::Sight;
+use sichen_core::event::Kind;
 use sichen_sim::options::Options;
 use sichen_sim::sim;
 
@@ -10,12 +11,16 @@ use sichen_sim::sim;
 fn check(seeds: std::ops::RangeInclusive<u64>) {
     let mut seen: BTreeMap<Sight, u64> = BTreeMap::new();
     let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
     let (mut refused_by_user, mut resumed_by_user, mut lost_commits) = (0, 0, 0);
     for seed in seeds {
         let outcome = sim::run(shorter(seed), false);
         assert!(outcome.is_ok(), "{outcome}");
         for (sight, n) in &outcome.verdict.counts {
             *seen.entry(*sight).or_default() += n;
+        }
+        for event in &outcome.history {
+            *kinds.entry(event.kind).or_default() += 1;
         }
         for (fault, n) in &outcome.faults {
             *faults.entry(fault).or_default() += n;
@@ -42,6 +47,19 @@ fn check(seeds: std::ops::RangeInclusive<u64>) {
             n >= least,
             "{sight:?} was seen {n} times, not {least}: {seen:?}"
         );
+    }
+    let minimums = [
+        (Kind::BackfillCreated, 50),
+        (Kind::BackfillAdvanced, 50),
+        (Kind::BackfillFinished, 20),
+        (Kind::BackfillPaused, 2),
+        (Kind::BackfillResumed, 1),
+        (Kind::BackfillCancelled, 1),
+        (Kind::CalendarApplied, 20),
+    ];
+    for (kind, least) in minimums {
+        let n = kinds.get(&kind).copied().unwrap_or(0);
+        assert!(n >= least, "{kind} was told {n} times, not {least}");
     }
     assert_eq!(
         faults.len(),
