@@ -1664,6 +1664,11 @@ export interface components {
              * @description Those of them that wait for others of the job.
              */
             waiting_runs: number;
+            /**
+             * @description What the zones of its schedules were taken for when `decided_until` was set, for who works its
+             *     instants out as the server does. Left out of lists.
+             */
+            zones?: Record<string, never> | null;
         };
         /** @description Jobs, by how they stand with their schedules. */
         JobCounts: {

@@ -64,6 +64,11 @@ pub(super) fn job(job: &model::Job, whole: bool) -> wire::Job {
         waiting_runs: job.waiting_runs,
         created_at: job.created_at.to_string(),
         document: whole.then(|| json(&job.document)),
+        zones: job
+            .zones
+            .as_ref()
+            .filter(|_| whole)
+            .and_then(|zones| serde_json::to_value(zones).ok()),
     }
 }
 

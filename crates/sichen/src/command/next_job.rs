@@ -15,7 +15,8 @@ use sichen_core::document::{Calendars, Document, ScheduleSpec, Timing};
 use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
 use sichen_core::schedule::cron::{Cron, Dialect, Language};
-use sichen_core::schedule::{Schedule, hash_of_key, zone_by_name};
+use sichen_core::schedule::zones::{self, Zones};
+use sichen_core::schedule::{Schedule, hash_of_key, zone_by_name, zone_data_version};
 use sichen_server::rest::wire::Job;
 
 use super::next_calendar;
@@ -81,8 +82,13 @@ impl Preview {
         };
         let following = job.following_at.as_ref().and_then(|at| at.parse().ok());
         let document = read(job.document.unwrap_or_default())?;
+        let zones = job
+            .zones
+            .and_then(|zones| serde_json::from_value(zones).ok());
+        let mark = job.decided_until.parse().unwrap_or(Timestamp::MIN);
         let calendars = super::calendars::of(&client, &document).await?;
         let preview = Self::new(name, job.paused, &job.uid, document, &calendars)?;
+        let preview = preview.knowing(zones, mark);
         Ok(Preview {
             timing: preview.timing.following(following),
             following,
@@ -120,6 +126,16 @@ impl Preview {
             following: None,
             uid: uid.to_owned(),
         })
+    }
+
+    /// With the zones as the job knows them, whose mark is `mark`: where newer zone data was adopted, no
+    /// civil date comes twice or is left out.
+    fn knowing(self, zones: Option<Zones>, mark: Timestamp) -> Preview {
+        let adopt = |zones: Zones| zones.adopt(zone_data_version(), mark, zones::taken_now);
+        Preview {
+            timing: self.timing.knowing(zones.map(adopt)),
+            ..self
+        }
     }
 
     /// The schedules of the job.

@@ -123,3 +123,17 @@ fn times_are_shown_in_the_zone_that_all_schedules_name() {
     );
     assert_eq!(zone(json!([])), "America/New_York");
 }
+
+/// What the zone was taken for by older data, an hour west of what it is: the time that this takes away
+/// runs once, at the change, as the server has it.
+#[test]
+fn newer_zone_data_leaves_no_date_out() {
+    let spec = json!({ "timeZone": "Asia/Tokyo", "schedules": [{ "cron": "0 9 * * *" }] });
+    let mark: Timestamp = "2026-03-01T00:30:00Z".parse().unwrap();
+    let zones = json!({ "data": "2020a", "taken": { "Asia/Tokyo": { "offset": 28_800 } } });
+    let zones = serde_json::from_value(zones).unwrap();
+    let next = |preview: Preview| preview.next(mark).unwrap().to_string();
+    assert_eq!(next(preview(spec.clone())), "2026-03-02T00:00:00Z");
+    let known = preview(spec).knowing(Some(zones), mark);
+    assert_eq!(next(known), "2026-03-01T00:30:01Z");
+}

@@ -113,6 +113,11 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub document: Option<Value>,
+    /// What the zones of its schedules were taken for when `decided_until` was set, for who works its
+    /// instants out as the server does. Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub zones: Option<Value>,
 }
 
 /// One revision of a job's document.
