@@ -201,6 +201,16 @@ macro_rules! glance {
     };
 }
 
+/// As `write!`, for one statement that is the whole use case and may be said again.
+macro_rules! alone {
+    ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
+        $store.engine.alone(move |$read| {
+            $(let $arg = $arg.clone();)*
+            Box::pin(async move { $body })
+        })
+    };
+}
+
 /// As `write!`, from one snapshot.
 macro_rules! read {
     ($store:ident, [$($arg:ident),*], |$read:ident| $body:expr) => {
@@ -320,9 +330,7 @@ impl Store for PostgresStore {
     }
     fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
         // Said twice it is what it is said once: no operation is recorded.
-        write!(self, None, [], |tx| {
-            duties::renew_node(tx, node, ttl).await
-        })
+        alone!(self, [], |read| duties::renew_node(read, node, ttl).await)
     }
     fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
         write!(self, Some(op), [cause], |tx| {
@@ -810,8 +818,8 @@ impl Store for PostgresStore {
         ttl: SignedDuration,
     ) -> Answer<'_, Vec<RenewVerdict>> {
         bounded!(sessions);
-        write!(self, None, [sessions], |tx| {
-            sessions::renew(tx, &sessions, ttl).await
+        alone!(self, [sessions], |read| {
+            sessions::renew(read, &sessions, ttl).await
         })
     }
     fn drain_session(&self, session: SessionId) -> Answer<'_, ()> {

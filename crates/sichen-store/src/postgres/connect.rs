@@ -37,12 +37,18 @@ const BEGIN_READ: &str = "begin isolation level repeatable read read only";
 /// its own, and hold its locks no longer than itself.
 const OUTSIDE: (&str, &str) = ("default_transaction_read_only", "on");
 
+/// Connections beside the others, for beats.
+const UNBEGUN: u32 = 2;
+
 /// Set at the start of a session with the server itself, and nowhere else.
 pub(super) const DIRECT: &str = "sichen.direct";
 
 /// The connections of one store.
 pub(super) struct Connections {
     pool: Pool,
+    /// Sessions in which no transaction is ever begun, so that a statement which is a whole use case may
+    /// write by itself; none behind a pooler, which would hand them to others.
+    unbegun: Option<Pool>,
     pub pooled: bool,
     pub begin_write: String,
     pub begin_read: String,
@@ -67,18 +73,21 @@ impl Connections {
             Pooler::Unknown => is_pooled(&address, options).await?,
         };
         let mut local = String::new();
-        let pool = if pooled {
+        let (pool, unbegun) = if pooled {
             tracing::info!("the database is reached through a pooler");
             for (name, value) in settings {
                 local = format!("{local}; set local {name} = {value}");
             }
-            pool(&address, options)?
+            (pool(&address, options, options.connections)?, None)
         } else {
+            let unbegun = pool(&with_settings(&address, &settings), options, UNBEGUN)?;
             settings.push((OUTSIDE.0, OUTSIDE.1.to_owned()));
-            pool(&with_settings(&address, &settings), options)?
+            let address = with_settings(&address, &settings);
+            (pool(&address, options, options.connections)?, Some(unbegun))
         };
         Ok(Self {
             pool,
+            unbegun,
             pooled,
             begin_write: format!("{BEGIN_WRITE}{local}"),
             begin_read: format!("{BEGIN_READ}{local}"),
@@ -89,6 +98,15 @@ impl Connections {
     pub async fn get(&self) -> std::result::Result<Link, Failed> {
         let client = self.pool.get().await.map_err(|e| unreachable(&e))?;
         Ok(Link::new(client, self.pooled))
+    }
+
+    /// A free connection for a statement that is a whole use case; `None` if it needs a transaction.
+    pub async fn get_unbegun(&self) -> std::result::Result<Option<Link>, Failed> {
+        let Some(unbegun) = &self.unbegun else {
+            return Ok(None);
+        };
+        let client = unbegun.get().await.map_err(|e| unreachable(&e))?;
+        Ok(Some(Link::new(client, false)))
     }
 }
 
@@ -141,6 +159,7 @@ async fn is_pooled(address: &Address, options: &Options) -> Result<bool> {
     let pool = pool(
         &with_settings(address, &[(DIRECT, "on".to_owned())]),
         options,
+        1,
     )?;
     let client = match pool.get().await {
         Ok(client) => client,
@@ -190,7 +209,7 @@ pub(super) async fn single(mut address: Address, settings: &[(&str, &str)]) -> R
     Ok(client)
 }
 
-fn pool(address: &Address, options: &Options) -> Result<Pool> {
+fn pool(address: &Address, options: &Options, connections: u32) -> Result<Pool> {
     let mut config = address.config.clone();
     config
         .connect_timeout(options.connect_timeout)
@@ -214,7 +233,7 @@ fn pool(address: &Address, options: &Options) -> Result<Pool> {
     Pool::builder(manager)
         // The one that was used last: what is seldom asked finds its statements prepared and planned.
         .queue_mode(QueueMode::Lifo)
-        .max_size(options.connections.max(1) as usize)
+        .max_size(connections.max(1) as usize)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.statement_timeout))
         .create_timeout(Some(options.connect_timeout))

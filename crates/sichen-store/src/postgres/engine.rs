@@ -140,6 +140,26 @@ impl Engine {
         self.run(async move { shared.write(op, f).await })
     }
 
+    /// Runs `f`, whose first statement is the whole of what it writes, and which may be said again: it is
+    /// a transaction by itself, and an operation is not recorded.
+    pub fn alone<'a, T, F>(&'a self, f: F) -> Answer<'a, T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move {
+            let mut tries = 0;
+            loop {
+                let failed = match shared.try_alone(&f).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failed) => failed,
+                };
+                shared.pause(failed, &mut tries).await?;
+            }
+        })
+    }
+
     fn run<'a, T: Send + 'static>(
         &'a self,
         call: impl Future<Output = Result<T>> + Send + 'static,
@@ -154,6 +174,16 @@ impl Engine {
             }
         })
     }
+}
+
+/// `f`, which asks for less, where there is a transaction.
+fn in_transaction<T, F>(
+    f: &F,
+) -> impl for<'t> Fn(&'t mut Tx) -> BoxFuture<'t, Result<T>> + Send + Sync
+where
+    F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync,
+{
+    move |tx| f(tx)
 }
 
 impl Shared {
@@ -224,6 +254,21 @@ impl Shared {
         }
         let read = self.connected().await?;
         let answer = self.in_time(f(&read)).await?;
+        answer.map_err(|e| (e, read.may_fare_better()))
+    }
+
+    async fn try_alone<T, F>(&self, f: &F) -> std::result::Result<T, Failed>
+    where
+        F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync,
+    {
+        let Some(link) = self.connections.get_unbegun().await? else {
+            return self.try_write(None, &in_transaction(f)).await;
+        };
+        let case = sichen_crash::use_case(f);
+        sichen_crash::at(sichen_crash::Place::BeforeCommit, case);
+        let read = Read::new(link, Arc::clone(&self.common));
+        let answer = self.in_time(f(&read)).await?;
+        sichen_crash::at(sichen_crash::Place::AfterCommit, case);
         answer.map_err(|e| (e, read.may_fare_better()))
     }
 
