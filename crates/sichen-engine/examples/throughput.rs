@@ -158,7 +158,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
             });
             let t = Instant::now();
             let actor = format!("worker {session}");
-            engine.sessions.report(&actor, reports.collect()).await;
+            engine.sessions.report(&*actor, reports.collect()).await;
             reporting += t.elapsed().as_secs_f64();
         }
     }

@@ -23,11 +23,11 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::{Rhythm, has_expired};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Appearance, Failure};
+use sichen_core::model::{Appearance, Failure, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
     CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RegisterVerdict, RenewVerdict,
-    SaveCheckpoint,
+    Reporter, SaveCheckpoint,
 };
 
 use crate::context::{Context, facts};
@@ -38,7 +38,7 @@ use crate::documents::Documents;
 use crate::work::GRACE;
 
 pub(crate) use report::note_rule;
-pub use values::{Beat, BeatAnswer, Hello, HelloAnswer, Plan, Report, ReportVerdict};
+pub use values::{Beat, BeatAnswer, Hello, HelloAnswer, Plan, Report, ReportVerdict, Source};
 
 /// Slots that one worker may offer.
 const MAX_SLOTS: u32 = 10_000;
@@ -107,7 +107,15 @@ impl Sessions {
         let store = &*self.context.store;
         let actor = format!("worker {}", hello.worker.name);
         // Finished results first, under their old tokens: registering ends those leases.
-        let mut journal = self.report(&actor, hello.journal).await;
+        let by = Arc::new(Reporter {
+            session: None,
+            uid: hello.worker.uid.clone(),
+        });
+        let from = Source {
+            actor: &actor,
+            by: Some(&by),
+        };
+        let mut journal = self.report(from, hello.journal).await;
         if journal.contains(&ReportVerdict::RetryLater) {
             let why = "the results in the worker's journal could not be stored now";
             return Err(Error::Unavailable(why.to_owned()));
@@ -163,7 +171,7 @@ impl Sessions {
             progress: None,
             plan: None,
         });
-        journal.extend(self.report(&actor, lost.collect()).await);
+        journal.extend(self.report(from, lost.collect()).await);
         self.context.meter.session("registered");
         tracing::info!(worker = %hello.worker.name, session = %registered.session, "worker registered");
         Ok(HelloAnswer::Welcome {
@@ -175,6 +183,13 @@ impl Sessions {
     }
 
     async fn resume(&self, session: SessionId, hello: &Hello) -> Result<HelloAnswer, Error> {
+        // The number of a session is no secret: it is its worker's by what only that one knows, and a
+        // join token's bounds were judged by what is said here.
+        let known = self.context.store.get_session(session).await?;
+        if !known.is_some_and(|known| is_of(&known, hello)) {
+            tracing::warn!(%session, worker = %hello.worker.name, "SC4031: a worker asks for a session that is not its own");
+            return Ok(HelloAnswer::SessionLost);
+        }
         let beat = Beat {
             session,
             running: hello.running.clone(),
@@ -354,7 +369,7 @@ impl Sessions {
             plan: None,
         });
         let actor = self.coordinator.actor();
-        for verdict in self.report(&actor, released.collect()).await {
+        for verdict in self.report(&*actor, released.collect()).await {
             tracing::warn!(%session, ?verdict, "SC4002: a worker does not run what it was granted; the shard waits again");
         }
         Ok(())
@@ -432,6 +447,13 @@ impl Sessions {
         }
         Ok(())
     }
+}
+
+/// Whether `session` is that of the process that says `hello`.
+fn is_of(session: &Session, hello: &Hello) -> bool {
+    let (of, by) = (&session.worker, &hello.worker);
+    (&of.uid, &of.incarnation, &session.pool) == (&by.uid, &by.incarnation, &hello.pool)
+        && hello.handlers.iter().all(|h| session.handlers.contains(h))
 }
 
 fn check(hello: &Hello) -> Option<HelloAnswer> {

@@ -13,10 +13,12 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
-use sichen_core::port::{CheckpointVerdict, Error, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Error, Reporter, SaveCheckpoint};
 use sichen_engine::courier::{Courier, StopReason, ToWorker};
 use sichen_engine::driver::Engine;
-use sichen_engine::sessions::{Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict};
+use sichen_engine::sessions::{
+    Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict, Source,
+};
 use sichen_engine::work::Work;
 use sichen_proto::v1;
 use sichen_proto::v1::server_message::Message as Down;
@@ -73,6 +75,8 @@ pub struct Stream {
     pub session: Option<SessionId>,
     pool: Option<Name>,
     actor: String,
+    /// Whose attempts it may end.
+    by: Option<Arc<Reporter>>,
 }
 
 /// What became of a stream after a message.
@@ -165,6 +169,11 @@ async fn greet(
     let hello = from_hello(wire);
     stream.actor = format!("worker {}", hello.worker.name);
     stream.pool = Some(hello.pool.clone());
+    let uid = hello.worker.uid.clone();
+    stream.by = Some(Arc::new(Reporter {
+        session: None,
+        uid: uid.clone(),
+    }));
     let mut keys: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
     keys.extend(&hello.dead);
     let seen = hello.resume.map(|_| hello.highest_grant_seen);
@@ -177,6 +186,10 @@ async fn greet(
             stop,
         } => {
             stream.session = Some(session);
+            stream.by = Some(Arc::new(Reporter {
+                session: Some(session),
+                uid,
+            }));
             let verdicts = keys
                 .into_iter()
                 .zip(journal)
@@ -284,7 +297,11 @@ async fn report(
 ) -> Result<(), Error> {
     let Some(report) = report else { return Ok(()) };
     let (key, token) = (report.key, report.token);
-    for verdict in engine.sessions.report(&stream.actor, vec![report]).await {
+    let from = Source {
+        actor: &stream.actor,
+        by: stream.by.as_ref(),
+    };
+    for verdict in engine.sessions.report(from, vec![report]).await {
         if let (ReportVerdict::Accepted, Some(session)) = (&verdict, stream.session) {
             engine.dispatcher.freed(session, &[key]);
         }

@@ -12,8 +12,8 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{RunState, ShardState, StopCause};
 use crate::model::{
-    Appearance, Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Shard, Waits,
-    WorkerIdentity,
+    Appearance, Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Session,
+    Shard, Waits, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
 use crate::schedule::Nominal;
@@ -351,9 +351,21 @@ pub enum GrantRefused {
     OldTerm,
 }
 
+/// Who reports the end of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// The session it has now; `None` before it has one.
+    pub session: Option<SessionId>,
+    /// The worker's uid, which other workers do not know.
+    pub uid: String,
+}
+
 /// The end of an attempt, already decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
+    /// Who says so; `None` where that is this server itself. Tokens are numbers that anybody could
+    /// guess: an attempt of another worker is not ended ([`FinishVerdict::Foreign`]).
+    pub by: Option<Arc<Reporter>>,
     /// The shard.
     pub key: ShardKey,
     /// The token the holder reports with.
@@ -369,6 +381,24 @@ pub struct Finish {
     pub failure: Option<Failure>,
     /// For a plan step that succeeded: the run's shards.
     pub expand: Option<Vec<Descriptor>>,
+}
+
+impl Finish {
+    /// The session that holds the attempt of `shard`, if whose it is must be looked up: it is not the
+    /// reporter's present one.
+    #[must_use]
+    pub fn held_in(&self, shard: &Shard) -> Option<SessionId> {
+        let by = self.by.as_ref()?;
+        shard.session.filter(|holder| by.session != Some(*holder))
+    }
+
+    /// Whether the attempt is another worker's: `holder` is the session of [`Finish::held_in`].
+    #[must_use]
+    pub fn is_foreign(&self, holder: Option<&Session>) -> bool {
+        let by = self.by.as_ref();
+        by.zip(holder)
+            .is_some_and(|(by, holder)| by.uid != holder.worker.uid)
+    }
 }
 
 /// What became of a [`Finish`].
@@ -387,6 +417,8 @@ pub enum FinishVerdict {
     },
     /// The token is current, but the attempt has been ended by somebody else.
     NotRunning,
+    /// The token is current, and it is another worker's.
+    Foreign,
     /// No such shard.
     Missing,
 }

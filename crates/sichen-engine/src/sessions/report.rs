@@ -16,23 +16,28 @@ use sichen_core::model::Failure;
 use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, ShardFacts};
 use sichen_core::retry::Policy;
 
-use super::{Plan, Report, ReportVerdict, Sessions};
+use super::{Plan, Report, ReportVerdict, Sessions, Source};
 
 impl Sessions {
     /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
-    pub async fn report(&self, actor: &str, mut reports: Vec<Report>) -> Vec<ReportVerdict> {
+    pub async fn report<'f>(
+        &self,
+        from: impl Into<Source<'f>>,
+        mut reports: Vec<Report>,
+    ) -> Vec<ReportVerdict> {
+        let from = from.into();
         let mut verdicts = Vec::with_capacity(reports.len());
         while !reports.is_empty() {
             let rest = reports.split_off(reports.len().min(MAX_BATCH));
             let batch = std::mem::replace(&mut reports, rest);
-            verdicts.extend(self.report_batch(actor, batch).await);
+            verdicts.extend(self.report_batch(from, batch).await);
         }
         verdicts
     }
 
-    async fn report_batch(&self, actor: &str, reports: Vec<Report>) -> Vec<ReportVerdict> {
+    async fn report_batch(&self, from: Source<'_>, reports: Vec<Report>) -> Vec<ReportVerdict> {
         let n = reports.len();
-        let verdicts = match self.try_report(actor, reports).await {
+        let verdicts = match self.try_report(from, reports).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
                 tracing::warn!(%error, "reports could not be stored; their workers will report again");
@@ -50,7 +55,7 @@ impl Sessions {
 
     async fn try_report(
         &self,
-        actor: &str,
+        from: Source<'_>,
         reports: Vec<Report>,
     ) -> Result<Vec<ReportVerdict>, Error> {
         let store = &*self.context.store;
@@ -75,8 +80,11 @@ impl Sessions {
                 _ => finish(report, Transition::SUCCESS, None),
             });
         }
+        for item in &mut items {
+            item.by = from.by.cloned();
+        }
         let end = |items| {
-            let op = self.context.op(actor);
+            let op = self.context.op(from.actor);
             store.finish_attempts(op, items)
         };
         let run = |item: &Finish| item.key.run;
@@ -215,6 +223,7 @@ fn cut(document: Option<&Document>, keys: Option<(i64, i64)>) -> Result<Vec<Desc
 
 fn finish(report: Report, transition: Transition, expand: Option<Vec<Descriptor>>) -> Finish {
     Finish {
+        by: None,
         key: report.key,
         token: report.token,
         transition,
@@ -242,6 +251,15 @@ fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
                 item.key, item.token
             ),
         },
+        FinishVerdict::Foreign => {
+            tracing::warn!(shard = %item.key, token = %item.token, "SC2009: a worker reports for an attempt of another");
+            ReportVerdict::Stale {
+                detail: format!(
+                    "SC2009: the attempt of shard {} under {} is another worker's",
+                    item.key, item.token
+                ),
+            }
+        }
         FinishVerdict::Missing => ReportVerdict::Stale {
             detail: format!("SC2004: there is no shard {}", item.key),
         },

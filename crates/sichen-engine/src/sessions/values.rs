@@ -1,11 +1,14 @@
 //! What a worker says and what it is answered, free of any transport.
 
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lease::Rhythm;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
+use sichen_core::port::Reporter;
 
 use crate::courier::StopReason;
 
@@ -123,6 +126,21 @@ pub struct Report {
     pub progress: Option<Progress>,
     /// What a plan step found.
     pub plan: Option<Plan>,
+}
+
+/// Who hands reports in.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// For the history: `worker NAME`.
+    pub actor: &'a str,
+    /// The worker, whose attempts alone it may end; `None` if this server itself says so.
+    pub by: Option<&'a Arc<Reporter>>,
+}
+
+impl<'a> From<&'a str> for Source<'a> {
+    fn from(actor: &'a str) -> Self {
+        Source { actor, by: None }
+    }
 }
 
 /// What became of a [`Report`].

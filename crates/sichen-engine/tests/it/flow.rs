@@ -6,9 +6,10 @@ use sichen_core::ids::ShardKey;
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_engine::sessions::{Plan, ReportVerdict};
+use sichen_core::name::Name;
+use sichen_engine::sessions::{Hello, HelloAnswer, Plan, ReportVerdict};
 
-use crate::fixture::{Cluster, report};
+use crate::fixture::{Cluster, hello, report};
 
 #[test]
 fn a_run_goes_from_ready_to_settled() {
@@ -82,6 +83,41 @@ fn what_a_look_has_read_of_large_runs_is_given_out_in_turns_without_another() {
     for run in runs {
         assert_eq!(cluster.get(run).state, RunState::Succeeded);
     }
+}
+
+/// The number of a session is no secret.
+#[test]
+fn a_session_is_resumed_by_its_own_worker_alone() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let own = hello("w1", "first", 2);
+    let session = node.register(&cluster, own.clone());
+    let resume = |hello: Hello| {
+        let hello = Hello {
+            resume: Some(session),
+            ..hello
+        };
+        block_on(node.engine.sessions.hello(hello, cluster.now())).unwrap()
+    };
+    let mut elsewhere = own.clone();
+    elsewhere.pool = Name::new("other").unwrap();
+    let mut more = own.clone();
+    more.handlers.push("payments".to_owned());
+    let strangers = [
+        hello("w2", "first", 2),
+        hello("w1", "second", 2),
+        elsewhere,
+        more,
+    ];
+    for stranger in strangers {
+        let told = resume(stranger.clone());
+        assert!(
+            matches!(told, HelloAnswer::SessionLost | HelloAnswer::Moved { .. }),
+            "{stranger:?}: {told:?}"
+        );
+    }
+    assert!(matches!(resume(own), HelloAnswer::Welcome { .. }));
 }
 
 /// What is granted in the moment in which a worker leaves is another's at once, and costs no attempt.

@@ -7,9 +7,11 @@ use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Failure;
 use sichen_core::name::Name;
-use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, Reporter, SaveCheckpoint};
 use sichen_engine::driver::Engine;
-use sichen_engine::sessions::{Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict};
+use sichen_engine::sessions::{
+    Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict, Source,
+};
 use sichen_proto::PROTOCOL_VERSION;
 use sichen_proto::v1::server_message::Message as ToWorker;
 use sichen_proto::v1::worker_message::Message as FromWorker;
@@ -34,6 +36,8 @@ pub(super) struct Stream {
     /// The pool of its worker.
     pool: Option<Name>,
     actor: String,
+    /// Whose attempts it may end; set by its Hello, before which nothing else is read.
+    by: Option<Arc<Reporter>>,
     pass: Pass,
 }
 
@@ -60,6 +64,7 @@ impl Stream {
             session: None,
             pool: None,
             actor: "worker".to_owned(),
+            by: None,
             pass,
         }
     }
@@ -243,6 +248,8 @@ impl Stream {
         let acks: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
         let dead = hello.dead.clone();
         let seen = hello.resume.map(|_| hello.highest_grant_seen);
+        let uid = hello.worker.uid.clone();
+        self.reports_as(None, &uid);
         let now = self.engine.context.store.now().await?;
         // A stream must be known before the first grant can be sent, and its Welcome comes first.
         match self.engine.sessions.hello(hello, now).await? {
@@ -254,6 +261,7 @@ impl Stream {
             } => {
                 let acks = acks.into_iter().chain(dead).zip(journal);
                 self.session = Some(session);
+                self.reports_as(Some(session), &uid);
                 self.engine.dispatcher.set_able(session, able);
                 self.send(convert::welcome(session, rhythm, acks.collect(), stop))
                     .await?;
@@ -284,6 +292,12 @@ impl Stream {
                 Err(Cut)
             }
         }
+    }
+
+    /// From here on only attempts of the worker `uid` are ended by what comes on this stream.
+    fn reports_as(&mut self, session: Option<SessionId>, uid: &str) {
+        let uid = uid.to_owned();
+        self.by = Some(Arc::new(Reporter { session, uid }));
     }
 
     async fn beat(&mut self, beat: v1::Beat) -> Result<(), Cut> {
@@ -373,7 +387,11 @@ impl Stream {
         let reports = std::mem::take(reports);
         let keys: Vec<(ShardKey, Token)> = reports.iter().map(|r| (r.key, r.token)).collect();
         let plain = reports.iter().all(|r| r.ending == Ending::Succeeded);
-        let verdicts = self.engine.sessions.report(&self.actor, reports).await;
+        let from = Source {
+            actor: &self.actor,
+            by: self.by.as_ref(),
+        };
+        let verdicts = self.engine.sessions.report(from, reports).await;
         let told = keys.iter().zip(&verdicts);
         let accepted = told.filter(|(_, verdict)| **verdict == ReportVerdict::Accepted);
         let freed: Vec<ShardKey> = accepted.map(|((key, _), _)| *key).collect();

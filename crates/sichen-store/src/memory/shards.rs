@@ -37,6 +37,12 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
         refuse(tx, f.key, f.token, "contradicts");
         return FinishVerdict::Contradicts;
     }
+    if let Some(holder) = f.held_in(shard)
+        && f.is_foreign(tx.state.sessions.get(&holder))
+    {
+        refuse(tx, f.key, f.token, "foreign");
+        return FinishVerdict::Foreign;
+    }
     let ended = Ended {
         transition: f.transition,
         digest: f.digest,

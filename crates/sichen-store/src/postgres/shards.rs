@@ -101,6 +101,12 @@ async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
         refuse(tx, shard, f.token, "contradicts")?;
         return Ok(FinishVerdict::Contradicts);
     }
+    if let Some(holder) = f.held_in(shard)
+        && f.is_foreign(tx.session(holder).await?.as_ref())
+    {
+        refuse(tx, shard, f.token, "foreign")?;
+        return Ok(FinishVerdict::Foreign);
+    }
     let ended = Ended {
         transition: f.transition,
         digest: f.digest,

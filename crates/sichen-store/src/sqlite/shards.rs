@@ -71,6 +71,12 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
         refuse(tx, shard, f.token, "contradicts")?;
         return Ok(FinishVerdict::Contradicts);
     }
+    if let Some(holder) = f.held_in(shard)
+        && f.is_foreign(tx.session(holder)?.as_ref())
+    {
+        refuse(tx, shard, f.token, "foreign")?;
+        return Ok(FinishVerdict::Foreign);
+    }
     let ended = Ended {
         transition: f.transition,
         digest: f.digest,

@@ -381,6 +381,7 @@ impl Bench {
 
     pub fn report(&self, key: ShardKey, token: Token, ending: Ending) -> Finish {
         Finish {
+            by: None,
             key,
             token,
             transition: self.decide(key, ending),

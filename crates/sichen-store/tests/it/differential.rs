@@ -1061,6 +1061,7 @@ impl Pair {
                     .then(|| vec![Descriptor::Index; self.dice.roll(3)]);
                 let failed = transition.to != ShardState::Succeeded;
                 Finish {
+                    by: None,
                     key: shard.key,
                     token,
                     transition,

@@ -296,6 +296,7 @@ macro_rules! conforms {
                     a_report_of_no_running_attempt_is_refused,
                     a_report_of_no_shard_is_missing,
                     a_report_after_the_sessions_expiry_is_accepted,
+                    an_attempt_is_ended_by_no_worker_but_its_own,
                     a_report_leaves_progress_and_failure,
                     a_failed_attempt_waits_for_its_retry,
                     a_released_attempt_goes_back_into_the_budget,

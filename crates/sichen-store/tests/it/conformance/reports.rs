@@ -1,11 +1,13 @@
 //! Ends of attempts as their holders report them.
 
+use std::sync::Arc;
+
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::{Failure, Progress};
-use sichen_core::port::{Finish, FinishVerdict};
+use sichen_core::port::{Finish, FinishVerdict, Reporter};
 
 use crate::bench::{Bench, wait};
 
@@ -102,6 +104,34 @@ pub fn a_report_after_the_sessions_expiry_is_accepted(b: &Bench) {
     b.pass(3_600);
     let verdict = b.finish(b.report(key, token, Ending::Succeeded));
     assert_eq!(verdict, FinishVerdict::Accepted(Some(RunState::Succeeded)));
+}
+
+/// Tokens are counted, so that any worker can guess another's.
+pub fn an_attempt_is_ended_by_no_worker_but_its_own(b: &Bench) {
+    let (pool, key, token) = granted(b);
+    let holder = b.dump().sessions.pop().expect("the one that holds it");
+    let other = b.session(1);
+    let by = |session, uid: &str| {
+        let uid = uid.to_owned();
+        Some(Arc::new(Reporter { session, uid }))
+    };
+    for stranger in [by(Some(other), "of another"), by(None, "of another")] {
+        for ending in [Ending::Succeeded, Ending::Released, Ending::Lost] {
+            let mut report = b.report(key, token, ending);
+            report.by = stranger.clone();
+            assert_eq!(b.finish(report), FinishVerdict::Foreign);
+        }
+    }
+    assert_eq!(b.shard(key).state, ShardState::Running);
+    assert_eq!(refused(b, key)[5], ("foreign".to_owned(), Some(token)));
+    // From its present session, and from none: a result in the journal of one that starts again.
+    let mut report = b.report(key, token, Ending::Released);
+    report.by = by(Some(holder.id), &holder.worker.uid);
+    assert!(matches!(b.finish(report), FinishVerdict::Accepted(_)));
+    let token = b.lease(&pool, key, holder.id).shard.token;
+    let mut report = b.report(key, token, Ending::Succeeded);
+    report.by = by(None, &holder.worker.uid);
+    assert!(matches!(b.finish(report), FinishVerdict::Accepted(_)));
 }
 
 pub fn a_report_leaves_progress_and_failure(b: &Bench) {
