@@ -53,6 +53,13 @@ pub(crate) struct Caller {
     digest: Option<Secret>,
 }
 
+impl Caller {
+    /// Whether his token is one of many, which can be taken back.
+    pub(crate) fn is_row(&self) -> bool {
+        self.digest.is_some()
+    }
+}
+
 /// Why a token is not believed.
 #[derive(Clone, Debug)]
 pub enum Refusal {
@@ -69,7 +76,8 @@ pub(crate) struct Access {
     files: Arc<Tokens>,
     store: Arc<dyn Store>,
     copy: RwLock<Arc<Copy>>,
-    reading: tokio::sync::Mutex<()>,
+    /// Held while the tokens are read; when that failed last.
+    reading: tokio::sync::Mutex<Option<Instant>>,
     /// How often this node changed a token.
     changes: AtomicU64,
     noted: Mutex<HashMap<Name, Instant>>,
@@ -133,7 +141,7 @@ impl Access {
             files,
             store,
             copy: RwLock::default(),
-            reading: tokio::sync::Mutex::new(()),
+            reading: tokio::sync::Mutex::default(),
             changes: AtomicU64::new(0),
             noted: Mutex::default(),
             owner: Caller {
@@ -237,16 +245,25 @@ impl Access {
         if kept.is_within(FRESH, self.instant()) {
             return Ok(kept);
         }
-        let _one = self.reading.lock().await;
+        let mut failed = self.reading.lock().await;
         let kept = self.kept();
         if kept.is_within(FRESH, self.instant()) {
             return Ok(kept);
+        }
+        let silent = || port::Error::Unavailable("it does not answer".to_owned());
+        let or_stale = |error| match kept.is_within(STALE, self.instant()) {
+            true => Ok(kept.clone()),
+            false => Err(error),
+        };
+        // Each of many that wait here would else try for as long.
+        if failed.is_some_and(|at| self.instant().duration_since(at) < FRESH) {
+            return or_stale(silent());
         }
         // Its age counts from before it was asked for.
         let began = self.instant();
         let changes = self.changes.load(Ordering::SeqCst);
         let read = tokio::time::timeout(READ_WITHIN, self.read(began)).await;
-        let silent = || port::Error::Unavailable("it does not answer".to_owned());
+        *failed = None;
         match read.unwrap_or_else(|_| Err(silent())) {
             Ok(copy) => {
                 let copy = Arc::new(copy);
@@ -257,11 +274,11 @@ impl Access {
                 }
                 Ok(copy)
             }
-            Err(error) if kept.is_within(STALE, self.instant()) => {
-                tracing::debug!(%error, "tokens are judged by an older copy");
-                Ok(kept)
+            Err(error) => {
+                tracing::debug!(%error, "the tokens can't be read");
+                *failed = Some(self.instant());
+                or_stale(error)
             }
-            Err(error) => Err(error),
         }
     }
 

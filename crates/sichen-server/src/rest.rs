@@ -79,7 +79,7 @@ struct Shared {
     room: Arc<Semaphore>,
     exporting: Arc<Semaphore>,
     probing: Arc<Semaphore>,
-    watching: Arc<Semaphore>,
+    watching: Arc<watch::Room>,
     tail: watch::Tail,
     timeout: Duration,
 }
@@ -105,7 +105,7 @@ impl Api {
             room: Arc::new(Semaphore::new(MAX_REQUESTS)),
             exporting: Arc::new(Semaphore::new(1)),
             probing: Arc::new(Semaphore::new(cluster::MAX_PROBES)),
-            watching: Arc::new(Semaphore::new(watch::MAX_WATCHERS)),
+            watching: Arc::default(),
             tail: watch::Tail::default(),
             timeout,
         }))

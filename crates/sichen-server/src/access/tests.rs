@@ -102,6 +102,31 @@ async fn a_token_taken_back_elsewhere_is_refused_within_two_seconds() {
     );
 }
 
+/// While the store hangs, one request in two seconds waits for it, and the others do not.
+#[tokio::test]
+async fn after_a_read_that_failed_the_older_copy_answers_at_once() {
+    let world = World::new();
+    let secret = world.make("ci", viewer(), None).await;
+    assert_eq!(world.verdict(&secret).await, "believed");
+    world.revoke("ci").await;
+    world.pass(3);
+    *world.access.reading.lock().await = Some(world.access.instant());
+    assert_eq!(
+        world.verdict(&secret).await,
+        "believed",
+        "the store is not asked"
+    );
+    world.pass(2);
+    assert_eq!(world.verdict(&secret).await, "over", "it is asked again");
+    world.pass(20);
+    *world.access.reading.lock().await = Some(world.access.instant());
+    assert_eq!(
+        world.verdict(&secret).await,
+        "away",
+        "the copy is too old to be believed"
+    );
+}
+
 #[tokio::test]
 async fn what_a_node_changes_itself_it_sees_at_once() {
     let world = World::new();

@@ -5,7 +5,8 @@
 //!   they are found ([`tail`]). One that is committed late may come after one with a higher number;
 //!   it may also come twice, or never, to who was away meanwhile, and is never sent where more events
 //!   come than are kept in mind. Who comes again rereads what it shows.
-//! - Watchers share one look at the log; there are at most [`MAX_WATCHERS`].
+//! - Watchers share one look at the log; there are at most [`MAX_WATCHERS`],
+//!   of one token at most [`MAX_WATCHERS_OF_TOKEN`].
 //! - A watcher is sent what its token may see, and is let go when that is over.
 //! - It ends when the node stops: a stop waits for no watcher.
 //!
@@ -23,7 +24,6 @@ use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Deserialize;
 use sichen_core::port;
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
 use super::access::Caller;
@@ -31,13 +31,17 @@ use super::answer::Failed;
 use super::request::{self, Params};
 use super::{Api, wire};
 
+mod room;
 mod tail;
 
+pub(super) use room::Room;
 pub(super) use tail::Tail;
 use tail::{LOOK_EACH, News};
 
 /// Watchers that one node serves at once; more are asked to come again.
 pub const MAX_WATCHERS: usize = 64;
+/// Of them with one token that can be taken back; others are asked to come again.
+pub const MAX_WATCHERS_OF_TOKEN: usize = 16;
 /// Pages of older events that a watcher is sent at once.
 const MAX_PAGES: usize = 5;
 /// How often a watcher hears something, if only a comment.
@@ -72,10 +76,14 @@ pub(super) async fn watch(
     Params(from): Params<From>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
-    let Ok(room) = api.0.watching.clone().try_acquire_owned() else {
-        let message = format!("SC5034: {MAX_WATCHERS} watch this node already; come again later");
-        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, message));
-    };
+    let room = api
+        .0
+        .watching
+        .place(caller.is_row().then_some(&caller.actor));
+    let room = room.map_err(|why| {
+        let message = format!("SC5034: {why}; come again later");
+        Failed::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    })?;
     let known = headers.get("last-event-id").map(|id| id.to_str());
     let known = match known {
         Some(Ok(id)) => Some(id.to_owned()),
@@ -120,7 +128,7 @@ struct Watcher {
     caller: Caller,
     place: Place,
     sending: VecDeque<Sent>,
-    _room: OwnedSemaphorePermit,
+    _room: room::Place,
 }
 
 /// How far a watcher is.

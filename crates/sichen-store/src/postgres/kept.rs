@@ -1,7 +1,8 @@
 //! Locks, in the port's order, and the rows under them.
 //!
 //! A use case locks what it will decide upon before it reads the clock: duties, calendars, jobs, runs,
-//! shards, sessions, capacities, each by ascending key. What opens and closes no run locks no job. A locked row is kept, so that the rules need not ask for it again.
+//! shards, sessions, namespaces with a limit, capacities, each by ascending key. What opens and closes no
+//! run locks no job. A locked row is kept, so that the rules need not ask for it again.
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is

@@ -138,28 +138,26 @@ pub(super) async fn lease(
 ) -> Result<Vec<GrantVerdict>> {
     let current = tx.under(fence).await?;
     let mut ledger = Ledger::default();
+    let mut spaces = Limits::default();
     if current {
         let mut uses = Vec::new();
         let sessions: BTreeSet<_> = grants.iter().map(|grant| grant.session).collect();
-        let mut runs = BTreeSet::new();
+        let (mut runs, mut names) = (BTreeSet::new(), BTreeSet::new());
         for grant in grants {
             let run = tx.run_row(grant.key.run).await?;
             let used = run.as_ref().map(|run| &run.terms.uses);
             uses.extend(used.filter(|uses| !uses.is_empty()).cloned());
+            names.extend(run.iter().map(|run| run.job_name.namespace.clone()));
             runs.extend(run.filter(|run| run.limits_parallelism()).map(|run| run.id));
         }
         let (sessions, runs) = (Vec::from_iter(sessions), Vec::from_iter(runs));
+        if tx.limited {
+            spaces = Limits::lock(tx, names).await?;
+            // Whoever had them may have kept them for long.
+            tx.tell_time().await?;
+        }
         tx.count_holds(&sessions, &runs).await?;
         ledger = capacities::open(tx, &uses).await?;
-    }
-    let mut spaces = Limits::default();
-    if current && tx.limited {
-        let mut names = BTreeSet::new();
-        for grant in grants {
-            let run = tx.run_row(grant.key.run).await?;
-            names.extend(run.map(|run| run.job_name.namespace.clone()));
-        }
-        spaces = Limits::lock(tx, names).await?;
     }
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {

@@ -10,7 +10,7 @@
 //! - Events are written behind what they tell of; nothing reads them before the commit.
 //!
 //! # Not here
-//! Which rows a use case locks ([`super::locks`]); retries and commits ([`super::engine`]).
+//! Which rows a use case locks ([`super::kept`]); retries and commits ([`super::engine`]).
 
 use std::collections::VecDeque;
 use std::ops::Deref;

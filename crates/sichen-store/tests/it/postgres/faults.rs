@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
 use sichen_core::ids::OpId;
+use sichen_core::model::NamespaceChange;
+use sichen_core::name::Name;
 use sichen_core::port::{CreateVerdict, Error, NewRun, Op, Store};
 use sichen_store::postgres::PostgresStore;
 use uuid::Uuid;
@@ -161,4 +163,55 @@ fn callers_at_once_make_one_run() {
         .filter(|v| matches!(v, CreateVerdict::Exists(_)));
     assert_eq!(told.count(), 19);
     crate::fold::check(&bench.dump());
+}
+
+/// Whether any namespace has a limit is noted in one row, by whoever sets one; a second one that waits for
+/// that row does not see the limit that the first has set.
+#[test]
+fn a_limit_that_is_set_while_another_namespace_is_changed_holds() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    let store = Arc::new(server.open(&schema, None));
+    let client = server.connect(&schema);
+    let holder = server.connect(&schema);
+    let ask = |text: &str| runtime().block_on(client.query_one(text, &[])).unwrap();
+    runtime()
+        .block_on(holder.batch_execute("begin; select * from meta for update"))
+        .unwrap();
+    let waiting = |n: i64| {
+        let text = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        while ask(text).get::<_, i64>(0) < n {
+            std::thread::yield_now();
+        }
+    };
+    let limit = NamespaceChange {
+        max_running: Some(Some(5)),
+        ..NamespaceChange::default()
+    };
+    let weight = NamespaceChange {
+        weight: Some(3),
+        ..NamespaceChange::default()
+    };
+    let mut calls = Vec::new();
+    for (n, (name, change)) in [("a", limit), ("b", weight)].into_iter().enumerate() {
+        let store = Arc::clone(&store);
+        calls.push(runtime().spawn(async move {
+            let op = Op {
+                id: OpId(Uuid::from_u128(n as u128)),
+                actor: "test".to_owned(),
+            };
+            let name = Name::new(name).unwrap();
+            store.set_namespace(op, name, change).await.unwrap()
+        }));
+        waiting(n as i64 + 1);
+    }
+    runtime()
+        .block_on(holder.batch_execute("rollback"))
+        .unwrap();
+    for call in calls {
+        runtime().block_on(call).unwrap();
+    }
+    assert!(ask("select limited from meta").get::<_, bool>(0));
 }
