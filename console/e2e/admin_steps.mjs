@@ -23,6 +23,19 @@ spec:
     mysql-main: 2
 `;
 
+/** More than all slots, so that shares show. */
+const BUSY = (namespace) => `apiVersion: sichen/v1
+kind: Job
+metadata:
+  name: busy
+  namespace: ${namespace}
+spec:
+  run:
+    handler: sleep
+  parameters: { ms: 1500 }
+  shards: { count: 40 }
+`;
+
 export const adminSteps = (t) => [
   [
     "a capacity is made from YAML, shows who holds it and who waits, and is resized by its name",
@@ -95,12 +108,17 @@ export const adminSteps = (t) => [
       await page.getByLabel("Type payments to confirm").fill("payments");
       await click("button", "Set it");
       await page.getByRole("link", { name: "payments" }).waitFor();
-      await see("100 %");
-      await t.cluster.api("/namespaces/reports", {
-        method: "POST",
-        body: JSON.stringify({ weight: 200 }),
-      });
-      await see("60 %");
+      await t.cluster.apply(BUSY("payments"));
+      await t.cluster.apply(BUSY("reports"));
+      for (const namespace of ["payments", "reports"]) {
+        await t.cluster.api(`/jobs/${namespace}/busy/runs`, {
+          method: "POST",
+          body: JSON.stringify({ key: "share" }),
+        });
+      }
+      const shares = page.getByRole("table", { name: "Shares now" });
+      await shares.getByRole("row", { name: /payments \d+ [\d.]+ % 300 75 %/ }).waitFor();
+      await shares.getByRole("row", { name: /reports \d+ [\d.]+ % 100 25 %/ }).waitFor();
       await shot("namespaces");
       await serious("namespaces");
     },

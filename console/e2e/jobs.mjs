@@ -54,7 +54,7 @@ export function workerConfig(dir) {
     path,
     `processes:
   loud:
-    argv: [/bin/sh, -c, "printf '\\\\033[1;31mred\\\\033[0m <b>bold</b> <script>window.hit=1</script>\\\\n'"]
+    argv: [/bin/sh, -c, "printf '\\\\033[1;31mred\\\\033[0m <b>bold</b> <script>window.hit=1</script>\\\\n\\\\377\\\\376\\\\200 ok\\\\n'"]
 `,
   );
   return path;

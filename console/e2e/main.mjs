@@ -8,6 +8,7 @@ import { adminSteps } from "./admin_steps.mjs";
 import { launch } from "./browser.mjs";
 import { Cluster } from "./cluster.mjs";
 import * as jobs from "./jobs.mjs";
+import { moreSteps } from "./more_steps.mjs";
 import { overviewSteps } from "./overview_steps.mjs";
 
 const program = process.argv[2];
@@ -236,6 +237,7 @@ const steps = [
     },
   ],
   [
+    // LOG-003, SEC-009
     "what a process writes is text, whatever it looks like",
     async () => {
       await cluster.apply(jobs.loud);
@@ -245,6 +247,8 @@ const steps = [
       });
       await at(`/runs/${started.id}?shard=0`);
       await see("red <b>bold</b> <script>window.hit=1</script>");
+      // What is no UTF-8 keeps nothing of the rest away.
+      await see(/^\uFFFD+ ok$/m);
       equal(await page.evaluate(() => window.hit), undefined, "what the output says was run");
       await shot("output");
       await serious("shard");
@@ -271,8 +275,10 @@ const steps = [
     },
   ],
   ...adminSteps(tools),
+  ...moreSteps(tools),
   ...overviewSteps(tools),
   [
+    // UI-004, whose lists `scale.mjs` times
     "a run of 100,000 shards is seen at once and scrolled to its end",
     async () => {
       await cluster.apply(jobs.huge);
@@ -315,6 +321,10 @@ const steps = [
         capacity: "/capacities/mysql-main",
         namespaces: "/namespaces",
         tokens: "/tokens",
+        audit: "/audit",
+        import: "/import",
+        form: "/jobs/default/hourly/edit?as=form",
+        gantt: `/runs/${runs[0].id}?view=gantt`,
         cluster: "/cluster",
       };
       const looks = [

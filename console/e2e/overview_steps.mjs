@@ -43,6 +43,7 @@ function wanted(database) {
 
 export const overviewSteps = ({ cluster, page, at, shot, serious, equal, holds }) => [
   [
+    // UI-006
     "every number of Overview is what SQL counts in the store",
     async () => {
       const database = databaseOf(cluster.dir);

@@ -25,6 +25,8 @@ const CapacityPage = lazy(() => import("./pages/capacity"));
 const EditCapacity = lazy(() => import("./pages/edit_capacity"));
 const Namespaces = lazy(() => import("./pages/namespaces"));
 const Tokens = lazy(() => import("./pages/tokens"));
+const Audit = lazy(() => import("./pages/audit"));
+const Import = lazy(() => import("./pages/import"));
 const BackfillPage = lazy(() => import("./pages/backfill"));
 
 /** The overview, for those who see all; the jobs for others. */
@@ -56,6 +58,8 @@ export function App() {
             <Route path="/capacities/:name" element={<CapacityPage />} />
             <Route path="/capacities/:name/edit" element={<EditCapacity />} />
             <Route path="/namespaces" element={<Namespaces />} />
+            <Route path="/audit" element={<Audit />} />
+            <Route path="/import" element={<Import />} />
             <Route path="/tokens" element={<Tokens />} />
             <Route path="/cluster" element={<Cluster />} />
             <Route path="*" element={<Missing />} />

@@ -33,6 +33,18 @@ export const act = {
         ...asTyped,
       }),
     ),
+  readForeign: (
+    text: string,
+    query: { from: string; time_zone?: string; namespace?: string; pool?: string },
+  ) =>
+    answer(
+      client.POST("/api/v1/jobs:import", {
+        params: { query },
+        body: text as never,
+        headers: { "Content-Type": "text/plain" },
+        ...asTyped,
+      }),
+    ),
   pause: (job: JobName) =>
     answer(client.POST("/api/v1/jobs/{namespace}/{name}/pause", { params: path(job) })),
   resume: (job: JobName, catchUp: boolean) =>

@@ -26,6 +26,10 @@ export type Capacity = Schemas["Capacity"];
 export type ResizeCapacity = Schemas["ResizeCapacity"];
 export type Namespace = Schemas["Namespace"];
 export type SetNamespace = Schemas["SetNamespace"];
+export type Clock = Schemas["Clock"];
+export type ChangeMade = Schemas["ChangeMade"];
+export type Imported = Schemas["Imported"];
+export type ImportedJob = Schemas["ImportedJob"];
 export type Token = Schemas["Token"];
 export type NewToken = Schemas["NewToken"];
 

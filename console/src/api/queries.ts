@@ -311,4 +311,26 @@ export const query = {
       queryKey: ["tokens"],
       queryFn: ({ signal }) => answer(client.GET("/api/v1/tokens", { signal })),
     }),
+  changes: (filter: { actor?: string; entity?: string }) =>
+    infiniteQueryOptions({
+      queryKey: ["changes", filter],
+      initialPageParam: undefined as string | undefined,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.GET("/api/v1/changes", {
+            signal,
+            params: { query: { ...filter, after: pageParam, limit: pageSize(pageParam) } },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  work: (session: number) =>
+    queryOptions({
+      queryKey: ["workers", session, "shards"],
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/workers/{session}/shards", { signal, params: { path: { session } } }),
+        ),
+      refetchInterval: 5_000,
+    }),
 };

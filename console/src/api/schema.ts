@@ -176,6 +176,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who changed what, newest first: what was asked for by people and programs, not what servers and
+         *     workers did by themselves.
+         * @description A request looks at no more than 20,000 events: a page may be short, even empty, and have a `next`.
+         */
+        get: operations["history_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/clock": {
         parameters: {
             query?: never;
@@ -499,6 +520,28 @@ export interface paths {
          *     each in their order. Applying the same again changes nothing, so an apply that broke half way is simply repeated.
          */
         post: operations["jobs_apply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs:import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reads the jobs of another scheduler and writes nothing.
+         * @description The answer has the documents as text, and what there is to say about each line: `refused` (not
+         *     imported), `warning` (imported, with a difference), `note`. The next times of every job are compared
+         *     with those of its source.
+         */
+        post: operations["jobs_import"];
         delete?: never;
         options?: never;
         head?: never;
@@ -926,6 +969,23 @@ export interface paths {
         };
         /** Workers whose session is not over, with the shards that each holds. */
         get: operations["cluster_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workers/{session}/shards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The shards that a worker's session holds: what it runs now. */
+        get: operations["cluster_held"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1385,6 +1445,22 @@ export interface components {
          * @enum {string}
          */
         Change: "created" | "updated" | "unchanged";
+        /** @description Something that somebody asked for. */
+        ChangeMade: {
+            /** @description The event that wrote it down. */
+            event: components["schemas"]["Event"];
+            /** @description That job's name. */
+            job?: string | null;
+            /** @description The namespace of the job that it is about, if it is about one that is there still. */
+            namespace?: string | null;
+        };
+        /** @description A page of changes, newest first. */
+        ChangePage: {
+            /** @description The changes. */
+            items: components["schemas"]["ChangeMade"][];
+            /** @description What to give as `after` for earlier ones; absent if the log was read to its beginning. */
+            next?: string | null;
+        };
         /** @description Up to where a shard is reliably complete. */
         Checkpoint: {
             /** @description The position, opaque here. */
@@ -1621,6 +1697,64 @@ export interface components {
             code: string;
             /** @description For people. */
             message: string;
+        };
+        /** @description A shard that a worker runs. */
+        HeldShard: {
+            /** @description Its job. */
+            job: string;
+            /** @description Namespace of its job. */
+            namespace: string;
+            /** @description The shard. */
+            shard: components["schemas"]["Shard"];
+        };
+        /** @description The shards that a worker's session holds. */
+        HeldShards: {
+            /** @description By run and number; none if the session is over. */
+            items: components["schemas"]["HeldShard"][];
+        };
+        /** @description What there is to say about a line or field of a source. */
+        ImportRemark: {
+            /** @description The field, such as `spec.suspend`, or empty. */
+            field: string;
+            /** @description `refused` (not imported), `warning` (imported, with a difference) or `note`. */
+            level: string;
+            /**
+             * Format: int64
+             * @description The line, from 1.
+             */
+            line: number;
+            /** @description For people. */
+            message: string;
+        };
+        /** @description Jobs of another scheduler as documents. Nothing was written. */
+        Imported: {
+            /** @description The jobs, in the order of the source. */
+            jobs: components["schemas"]["ImportedJob"][];
+            /** @description What there is to say about lines and fields. */
+            remarks: components["schemas"]["ImportRemark"][];
+            /** @description All documents as one YAML text, each below what its source says; empty if there is none. */
+            text: string;
+        };
+        /** @description A job that was read. */
+        ImportedJob: {
+            /** @description Its document as JSON, to be applied without its schedules before it is paused. */
+            document: Record<string, never>;
+            /**
+             * Format: int64
+             * @description The line at which the source says it, from 1.
+             */
+            line: number;
+            /** @description Its name. */
+            name: string;
+            /** @description Its namespace. */
+            namespace: string;
+            /** @description Whether it is switched off at its source: it is to be paused before it has a schedule. */
+            paused: boolean;
+            /**
+             * Format: int32
+             * @description Its next times that were compared with those of its source: all the same.
+             */
+            proved: number;
         };
         /** @description A job. */
         Job: {
@@ -2862,6 +2996,45 @@ export interface operations {
             };
         };
     };
+    history_changes: {
+        parameters: {
+            query?: {
+                /** @description Who: as events name him, such as `token ci`, or a part of that. */
+                actor?: string;
+                /**
+                 * @description Of what: `job`, `run`, `shard`, `calendar`, `backfill`, `capacity`, `namespace` or
+                 *     `access_token`.
+                 */
+                entity?: string;
+                /** @description `next` of the page before. */
+                after?: string;
+                /** @description Rows of a page, 1 to 1,000; 100 if left out. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangePage"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     cluster_show: {
         parameters: {
             query?: never;
@@ -3534,6 +3707,47 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Applied"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    jobs_import: {
+        parameters: {
+            query: {
+                /** @description `crontab` (of a user), `system-crontab` (with a user in each entry) or `kubernetes` (manifests). */
+                from: string;
+                /** @description The zone of the machine that it comes from, where it says none. */
+                time_zone?: string;
+                /** @description The namespace of the jobs; `default` if left out. */
+                namespace?: string;
+                /** @description The pool whose workers run them. */
+                pool?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A crontab, or manifests in YAML or JSON */
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Imported"];
                 };
             };
             default: {
@@ -4315,6 +4529,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Workers"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_held: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeldShards"];
                 };
             };
             default: {

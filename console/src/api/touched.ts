@@ -5,28 +5,36 @@ import type { Event } from "./client";
 export function touched(event: Pick<Event, "entity" | "id">): (string | number)[][] {
   switch (event.entity) {
     case "run":
-      return [["run", event.id], ["runs"], ["overview"], ["dead-letters"], ["job"], ["jobs"]];
+      return [
+        ["run", event.id],
+        ["runs"],
+        ["overview"],
+        ["dead-letters"],
+        ["job"],
+        ["jobs"],
+        ["changes"],
+      ];
     case "shard": {
       const [run = "", no = ""] = event.id.split("/");
       return [["run", run], ["shards", run], ["attempts", run, Number(no)], ["workers"]];
     }
     case "job":
-      return [["job"], ["jobs"], ["overview"]];
+      return [["job"], ["jobs"], ["overview"], ["changes"]];
     case "session":
       return [["workers"], ["overview"]];
     case "node":
     case "duty":
       return [["members"], ["server"]];
     case "calendar":
-      return [["calendar"], ["calendars"], ["job"]];
+      return [["calendar"], ["calendars"], ["job"], ["changes"]];
     case "backfill":
-      return [["backfill", event.id], ["backfills"]];
+      return [["backfill", event.id], ["backfills"], ["changes"]];
     case "capacity":
-      return [["capacity", event.id], ["capacities"]];
+      return [["capacity", event.id], ["capacities"], ["changes"]];
     case "namespace":
-      return [["namespaces"]];
+      return [["namespaces"], ["changes"]];
     case "access_token":
-      return [["tokens"], ["me"]];
+      return [["tokens"], ["me"], ["changes"]];
     default:
       return [];
   }

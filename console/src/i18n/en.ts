@@ -1,11 +1,13 @@
 // The words of the console in English; the shape that every other language has to fill.
 import { adminEn } from "./admin_en";
+import { editEn } from "./edit_en";
 
 const n = (count: number) => new Intl.NumberFormat("en").format(count);
 const s = (count: number, one: string, many: string) => `${n(count)} ${count === 1 ? one : many}`;
 
 export const en = {
   ...adminEn,
+  ...editEn,
   nav: {
     title: "Sichen",
     overview: "Overview",
@@ -16,6 +18,7 @@ export const en = {
     capacities: "Capacities",
     namespaces: "Namespaces",
     tokens: "Tokens",
+    audit: "Audit",
     calendars: "Calendars",
     cluster: "Cluster",
     menu: "Menu",
@@ -306,6 +309,13 @@ export const en = {
   run: {
     timeline: "Timeline",
     shards: "Shards",
+    gantt: "Gantt",
+    ganttHint: "Each bar is a shard's last attempt, from the run's start at",
+    notBegun: "No shard has begun.",
+    rowHeight: "Height of rows",
+    roomy: "With numbers",
+    dense: "Dense",
+    again: (attempt: number) => `attempt ${n(attempt)}`,
     explain: "Why it is where it is",
     parameters: "Parameters",
     retry: "Retry failed shards",
@@ -436,6 +446,13 @@ export const en = {
     disk: (free: string, all: string) => `${free} of ${all} free`,
     clock: "Store's clock",
     ready: "Ready",
+    accept: "Accept the clock",
+    acceptTitle: "Believe the store's clock?",
+    acceptEffect:
+      "Do this only if the clock is right now. Time goes to what it says, everywhere and at once; planned times in between are decided by each job's catch-up policy, so runs may start. This can't be undone. If the clock is wrong, set it right instead: it is believed again by itself.",
+    acceptGo: "Believe it",
+    clockTime: "The time by which everything goes",
+    clockReading: "What the clock says",
     clockHeld: (seconds: number) =>
       `The store's clock stepped ahead by ${n(seconds)} s: nothing fires until that is accepted.`,
   },

@@ -1,11 +1,13 @@
 // 控制台的中文。
 import { adminZh } from "./admin_zh";
+import { editZh } from "./edit_zh";
 import type { Messages } from "./en";
 
 const n = (count: number) => new Intl.NumberFormat("zh-CN").format(count);
 
 export const zh: Messages = {
   ...adminZh,
+  ...editZh,
   nav: {
     title: "司辰",
     overview: "概览",
@@ -16,6 +18,7 @@ export const zh: Messages = {
     capacities: "容量",
     namespaces: "命名空间",
     tokens: "令牌",
+    audit: "审计",
     calendars: "日历",
     cluster: "集群",
     menu: "菜单",
@@ -298,6 +301,13 @@ export const zh: Messages = {
   run: {
     timeline: "时间线",
     shards: "分片",
+    gantt: "甘特图",
+    ganttHint: "每条为一个分片的最近一次尝试，横轴起点为运行开始",
+    notBegun: "还没有分片开始。",
+    rowHeight: "行高",
+    roomy: "带编号",
+    dense: "紧凑",
+    again: (attempt) => `第 ${n(attempt)} 次尝试`,
     explain: "为何处于此状态",
     parameters: "参数",
     retry: "重试失败的分片",
@@ -426,6 +436,13 @@ export const zh: Messages = {
     disk: (free, all) => `${all} 中剩余 ${free}`,
     clock: "存储的时钟",
     ready: "就绪",
+    accept: "接受时钟",
+    acceptTitle: "相信存储的时钟？",
+    acceptEffect:
+      "仅当时钟现在正确时才这样做。时间立即在各处跳到时钟所示；其间的计划时刻由各作业的补跑策略决定，因此可能启动运行。此操作不可撤销。若时钟有误，请改正时钟，届时会自动恢复信任。",
+    acceptGo: "相信",
+    clockTime: "当前所依据的时间",
+    clockReading: "时钟所示",
     clockHeld: (seconds) => `存储的时钟向前跳了 ${n(seconds)} 秒：在接受之前不会触发任何运行。`,
   },
   skipped: {

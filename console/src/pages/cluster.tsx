@@ -1,10 +1,16 @@
 // Server nodes, who owns which duty, the store and its clock.
 import { Alert, Badge, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { act } from "../api/actions";
+import type { Clock } from "../api/client";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
+import { EVERYWHERE } from "../session/roles";
 import { Instant } from "../time/zone";
+import { Confirm, Effect } from "../ui/confirm";
 import { Loaded } from "../ui/loaded";
+import { MayButton } from "../ui/may";
 import { Fact, Facts, Page, Rows, Section } from "../ui/parts";
 
 function bytes(count: number): string {
@@ -26,11 +32,7 @@ export default function Cluster() {
   return (
     <Page title={cluster.title}>
       <Stack>
-        {clock.data?.held && (
-          <Alert color="red" role="alert">
-            {cluster.clockHeld(clock.data.ahead_seconds)} <code>sichen clock accept</code>
-          </Alert>
-        )}
+        {clock.data?.held && <HeldClock clock={clock.data} />}
         <Section title={cluster.version}>
           <Loaded asked={server}>
             {(told) => (
@@ -110,5 +112,46 @@ export default function Cluster() {
         </Loaded>
       </Stack>
     </Page>
+  );
+}
+
+/** The one thing that can be done about a clock that stepped ahead and is right. */
+function HeldClock({ clock }: { clock: Clock }) {
+  const { cluster, pause } = useWords();
+  const [asking, setAsking] = useState(false);
+  return (
+    <Alert color="red" role="alert">
+      <Group justify="space-between">
+        {cluster.clockHeld(clock.ahead_seconds)}
+        <MayButton
+          needs="admin"
+          namespace={EVERYWHERE}
+          size="xs"
+          color="red"
+          onClick={() => setAsking(true)}
+        >
+          {cluster.accept}
+        </MayButton>
+      </Group>
+      <Confirm
+        opened={asking}
+        close={() => setAsking(false)}
+        title={cluster.acceptTitle}
+        type={{ text: "clock", ask: pause.type("clock") }}
+        go={cluster.acceptGo}
+        color="red"
+        act={act.acceptClock}
+      >
+        <Effect>{cluster.acceptEffect}</Effect>
+        <Facts>
+          <Fact word={cluster.clockTime}>
+            <Instant at={clock.now} />
+          </Fact>
+          <Fact word={cluster.clockReading}>
+            <Instant at={clock.reading} />
+          </Fact>
+        </Facts>
+      </Confirm>
+    </Alert>
   );
 }

@@ -1,5 +1,5 @@
 // Writing documents: checked as they stand, compared with what is in force, then saved.
-import { Alert, Button, Group, List, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, List, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
@@ -14,6 +14,7 @@ import { jobAddress, Page, Section } from "../ui/parts";
 import { yaml } from "./job_document";
 
 const Editor = lazy(() => import("../ui/editor"));
+const JobForm = lazy(() => import("./job_form").then(({ JobForm }) => ({ default: JobForm })));
 
 const FIRST = `apiVersion: sichen/v1
 kind: Job
@@ -45,7 +46,7 @@ export default function Edit() {
     const capacity = params.get("kind") === "capacity";
     return (
       <Page title={capacity ? capacities.new : edit.titleNew}>
-        <Editing before="" start={capacity ? CAPACITY : FIRST} />
+        <Editing before="" start={capacity ? CAPACITY : FIRST} mayForm={!capacity} />
       </Page>
     );
   }
@@ -58,14 +59,25 @@ function EditOne({ namespace, name }: { namespace: string; name: string }) {
   return (
     <Page title={edit.title(shownJob({ namespace, name }))}>
       <Loaded asked={asked}>
-        {(job) => <Editing before={yaml(job.document)} start={yaml(job.document)} />}
+        {(job) => <Editing before={yaml(job.document)} start={yaml(job.document)} mayForm />}
       </Loaded>
     </Page>
   );
 }
 
-export function Editing({ before, start }: { before: string; start: string }) {
-  const { edit } = useWords();
+/** Documents being edited; jobs as a form too, where `mayForm`. */
+export function Editing({
+  before,
+  start,
+  mayForm,
+}: {
+  before: string;
+  start: string;
+  mayForm?: boolean;
+}) {
+  const { edit, form } = useWords();
+  const [params, setParams] = useSearchParams();
+  const asForm = mayForm === true && params.get("as") === "form";
   const navigate = useNavigate();
   const cache = useQueryClient();
   // What was in force when editing began: a later edit by others shows when it is saved.
@@ -95,8 +107,34 @@ export function Editing({ before, start }: { before: string; start: string }) {
       <Text size="sm" c="dimmed">
         {edit.hint}
       </Text>
+      {mayForm && (
+        <SegmentedControl
+          size="xs"
+          style={{ alignSelf: "flex-start" }}
+          aria-label={form.as}
+          value={asForm ? "form" : "yaml"}
+          onChange={(as) =>
+            setParams(
+              (old) => {
+                const fresh = new URLSearchParams(old);
+                fresh.set("as", as);
+                return fresh;
+              },
+              { replace: true },
+            )
+          }
+          data={[
+            { value: "yaml", label: form.yaml },
+            { value: "form", label: form.form },
+          ]}
+        />
+      )}
       <Suspense fallback={<Loading />}>
-        <Editor text={text} change={setText} label={edit.upload} problems={problems} />
+        {asForm ? (
+          <JobForm text={text} change={setText} named={first.before !== ""} />
+        ) : (
+          <Editor text={text} change={setText} label={edit.upload} problems={problems} />
+        )}
       </Suspense>
       <Group>
         <Button variant="default" loading={checking.isPending} onClick={() => checking.mutate()}>

@@ -17,7 +17,7 @@ import { State } from "../ui/state";
 const cells = (job: Job) => <JobCells job={job} />;
 
 export default function Jobs() {
-  const { jobs, words } = useWords();
+  const { jobs, words, importing } = useWords();
   const navigate = useNavigate();
   const [params, setParams] = useSearchParams();
   const search = params.get("search") ?? "";
@@ -53,9 +53,14 @@ export default function Jobs() {
     <Page
       title={jobs.title}
       aside={
-        <MayLink needs="editor" to="/jobs/new" size="xs">
-          {jobs.new}
-        </MayLink>
+        <>
+          <MayLink needs="editor" to="/import" size="xs" variant="default">
+            {importing.link}
+          </MayLink>
+          <MayLink needs="editor" to="/jobs/new" size="xs">
+            {jobs.new}
+          </MayLink>
+        </>
       }
     >
       <Group align="flex-end">

@@ -1,6 +1,6 @@
-// What namespaces may have of the pools: weights and limits.
+// What namespaces may have of the pools, weights and limits, and what they have now.
 import { Checkbox, NumberInput, Progress, Table, Text, TextInput } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { act } from "../api/actions";
 import type { Namespace } from "../api/client";
@@ -8,12 +8,14 @@ import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { EVERYWHERE } from "../session/roles";
 import { Confirm, Effect } from "../ui/confirm";
-import { Listing } from "../ui/listing";
+import { itemsOf, Listing } from "../ui/listing";
+import { Empty, Loaded } from "../ui/loaded";
 import { MayButton } from "../ui/may";
 import { Page, Rows, Section, To } from "../ui/parts";
+import { shares, USUAL_WEIGHT } from "./shares";
 
-/** The weight of a namespace of which nothing was set. */
-const USUAL_WEIGHT = 100;
+/** The most workers whose shards are counted. */
+const MOST_WORKERS = 100;
 
 /** A namespace that is to be set; one without a name is to be named. */
 interface Wanted {
@@ -46,26 +48,19 @@ export default function Namespaces() {
               heads={[
                 words.name,
                 namespaces.weight,
-                <span key="share" title={namespaces.shareHint}>
-                  {namespaces.share}
-                </span>,
-                namespaces.running,
                 namespaces.limit,
+                namespaces.running,
                 words.actions,
               ]}
             >
               {items.map((one) => (
-                <One
-                  key={one.name}
-                  one={one}
-                  all={items.reduce((sum, { weight }) => sum + weight, 0)}
-                  set={() => setWanted({ namespace: one })}
-                />
+                <One key={one.name} one={one} set={() => setWanted({ namespace: one })} />
               ))}
             </Rows>
           )}
         </Listing>
       </Section>
+      <Shares set={itemsOf(asked)} />
       <Text size="sm" c="dimmed">
         {namespaces.others}
       </Text>
@@ -74,9 +69,8 @@ export default function Namespaces() {
   );
 }
 
-function One({ one, all, set }: { one: Namespace; all: number; set: () => void }) {
+function One({ one, set }: { one: Namespace; set: () => void }) {
   const { namespaces, words } = useWords();
-  const share = (100 * one.weight) / Math.max(1, all);
   return (
     <Table.Tr>
       <Table.Td>
@@ -84,24 +78,14 @@ function One({ one, all, set }: { one: Namespace; all: number; set: () => void }
       </Table.Td>
       <Table.Td>{words.number(one.weight)}</Table.Td>
       <Table.Td>
-        <span className="bar-and-text">
-          <Progress value={share} w={80} aria-hidden />
-          <Text size="sm" span>
-            {share.toFixed(share < 10 ? 1 : 0)} %
-          </Text>
-        </span>
+        {one.max_running == null ? namespaces.noLimit : words.number(one.max_running)}
       </Table.Td>
       <Table.Td>
         {one.running == null ? (
-          <Text size="sm" c="dimmed" span>
-            {namespaces.notCounted}
-          </Text>
+          <span className="dimmed">{namespaces.notCounted}</span>
         ) : (
           words.number(one.running)
         )}
-      </Table.Td>
-      <Table.Td>
-        {one.max_running == null ? namespaces.noLimit : words.number(one.max_running)}
       </Table.Td>
       <Table.Td>
         <MayButton
@@ -116,6 +100,67 @@ function One({ one, all, set }: { one: Namespace; all: number; set: () => void }
         </MayButton>
       </Table.Td>
     </Table.Tr>
+  );
+}
+
+/** What each has of all that runs now, beside what its weight gives it among those that run something. */
+function Shares({ set }: { set: Namespace[] }) {
+  const { namespaces, words } = useWords();
+  const workers = useQuery(query.workers());
+  const busy = (workers.data?.items ?? []).filter(({ held }) => held > 0);
+  const asked = useQueries({
+    queries: busy.slice(0, MOST_WORKERS).map(({ session }) => query.work(session)),
+  });
+  const held = asked.flatMap(({ data }) => data?.items ?? []);
+  const found = shares(set, held).filter(({ running }) => running > 0);
+  return (
+    <Section title={namespaces.shares}>
+      <Loaded asked={workers}>
+        {() =>
+          found.length === 0 ? (
+            <Empty>{namespaces.noShares}</Empty>
+          ) : (
+            <Rows
+              label={namespaces.shares}
+              heads={[
+                words.name,
+                namespaces.running,
+                namespaces.now,
+                namespaces.weight,
+                namespaces.share,
+              ]}
+            >
+              {found.map((one) => (
+                <Table.Tr key={one.name}>
+                  <Table.Td>{one.name}</Table.Td>
+                  <Table.Td>{words.number(one.running)}</Table.Td>
+                  <Table.Td>
+                    <Part of={one.now} color="teal" />
+                  </Table.Td>
+                  <Table.Td>{words.number(one.weight)}</Table.Td>
+                  <Table.Td>{one.due !== null && <Part of={one.due} />}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Rows>
+          )
+        }
+      </Loaded>
+      {busy.length > MOST_WORKERS && (
+        <Text size="xs" c="dimmed">
+          {namespaces.someWorkers(MOST_WORKERS)}
+        </Text>
+      )}
+    </Section>
+  );
+}
+
+function Part({ of, color }: { of: number; color?: string }) {
+  const percent = 100 * of;
+  return (
+    <span className="bar-and-text">
+      <Progress value={percent} color={color} w={100} aria-hidden />
+      {percent.toFixed(percent < 10 ? 1 : 0)} %
+    </span>
   );
 }
 

@@ -14,6 +14,7 @@ import { Loaded } from "../ui/loaded";
 import { MayButton } from "../ui/may";
 import { Copied, Fact, Facts, JobLink, Page, Section, ShardBar, To } from "../ui/parts";
 import { RunState } from "../ui/state";
+import { Gantt } from "./gantt";
 import { ShardDrawer } from "./shard";
 import { ShardGrid } from "./shard_grid";
 import { Timeline } from "./timeline";
@@ -109,11 +110,15 @@ function Found({ run }: { run: Run }) {
       >
         <Tabs.List mb="sm">
           <Tabs.Tab value="shards">{words.shards}</Tabs.Tab>
+          <Tabs.Tab value="gantt">{words.gantt}</Tabs.Tab>
           <Tabs.Tab value="timeline">{words.timeline}</Tabs.Tab>
           <Tabs.Tab value="parameters">{words.parameters}</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="shards">
           <ShardGrid run={run} chosen={shard === null ? null : Number(shard)} choose={choose} />
+        </Tabs.Panel>
+        <Tabs.Panel value="gantt">
+          <Gantt run={run} zone={zone} choose={choose} />
         </Tabs.Panel>
         <Tabs.Panel value="timeline">
           <Section title={words.timeline}>

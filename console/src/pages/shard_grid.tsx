@@ -4,16 +4,15 @@
 // asked for; the pages are found by number, so any place of the grid is one question away.
 import { Box, Button, Group, NumberInput, Text } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
-import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useRef, useState } from "react";
-import type { Run, Shard } from "../api/client";
-import { query } from "../api/queries";
+import type { Run } from "../api/client";
 import { useWords } from "../i18n/words";
 import { Empty } from "../ui/loaded";
 import { Section } from "../ui/parts";
 import { colorOf } from "../ui/state";
-import { moved, pagesOf, SHARD_PAGE } from "./shard_place";
+import { moved } from "./shard_place";
+import { useShardsInSight } from "./shards_in_sight";
 
 const CELL = 16;
 
@@ -62,15 +61,7 @@ function Cells({ run, chosen, choose }: Choosing) {
   const seen = rows.getVirtualItems();
   const first = (seen[0]?.index ?? 0) * columns;
   const last = Math.min(total - 1, ((seen.at(-1)?.index ?? 0) + 1) * columns - 1);
-  const pages = pagesOf(first, last);
-  const asked = useQueries({ queries: pages.map((page) => query.shards(String(run.id), page)) });
-  const shardAt = (no: number): Shard | undefined => {
-    const page = asked[Math.floor(no / SHARD_PAGE) - (pages[0] ?? 0)];
-    // The plan step comes before shard 0, so the place in a page is looked for by number.
-    const items = page?.data?.items;
-    const start = items?.[0]?.no ?? 0;
-    return items?.[no - start];
-  };
+  const shardAt = useShardsInSight(run, first, last);
   const go = (no: number) => {
     setAt(no);
     rows.scrollToIndex(Math.floor(no / columns));
@@ -171,7 +162,8 @@ function Cells({ run, chosen, choose }: Choosing) {
   );
 }
 
-function cellColor(state: string | undefined): string {
+/** The colour of a shard in a state; of one that is not known yet, nearly none. */
+export function cellColor(state: string | undefined): string {
   if (state === undefined) return "var(--mantine-color-default-hover)";
   if (state === "scheduled")
     return "light-dark(var(--mantine-color-gray-4), var(--mantine-color-dark-3))";
@@ -180,7 +172,7 @@ function cellColor(state: string | undefined): string {
   return `var(--mantine-color-${colorOf(state)}-6)`;
 }
 
-function Legend() {
+export function Legend() {
   const { states, run } = useWords();
   const all = ["scheduled", "running", "retry", "succeeded", "failed", "cancelled"] as const;
   return (

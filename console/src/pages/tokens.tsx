@@ -1,7 +1,7 @@
 // Tokens: who may do what, and until when.
 //
 // Invariants: a secret is shown once, from the answer that made it, and kept nowhere.
-import { Alert, Badge, Code, Group, Modal, Stack, Table, Text } from "@mantine/core";
+import { Alert, Code, Group, Modal, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { act } from "../api/actions";
@@ -14,6 +14,7 @@ import { Confirm, Effect } from "../ui/confirm";
 import { Empty, Loaded } from "../ui/loaded";
 import { MayButton } from "../ui/may";
 import { Copied, Page, Rows, Section } from "../ui/parts";
+import { Dot } from "../ui/state";
 import { NewToken } from "./token_new";
 
 type Made = { name: string; secret: string };
@@ -80,14 +81,9 @@ function Listed({ items, revoke }: { items: Token[]; revoke: (token: Token) => v
         <Table.Tr key={token.name}>
           <Table.Td>{token.name}</Table.Td>
           <Table.Td>
-            <Badge
-              variant="dot"
-              radius="sm"
-              tt="none"
-              color={token.state === "live" ? "teal.6" : "gray.6"}
-            >
+            <Dot color={token.state === "live" ? "teal" : "gray"}>
               {(tokens.states as Record<string, string>)[token.state] ?? token.state}
-            </Badge>
+            </Dot>
           </Table.Td>
           <Table.Td>{(tokens.kinds as Record<string, string>)[token.kind] ?? token.kind}</Table.Td>
           <Table.Td>
@@ -133,9 +129,9 @@ function Rights({ token }: { token: Token }) {
   return (
     <Group gap={4}>
       {rights.map((right) => (
-        <Badge key={right} variant="default" radius="sm" tt="none" fw={400}>
+        <span key={right} className="tag">
           {right}
-        </Badge>
+        </span>
       ))}
     </Group>
   );

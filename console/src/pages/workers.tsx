@@ -1,6 +1,7 @@
 // Workers that are connected, by pool.
-import { Badge, Code, Group, Progress, Stack, Table, Text } from "@mantine/core";
+import { Code, Group, Progress, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link, useSearchParams } from "react-router";
 import type { Worker } from "../api/client";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
@@ -8,6 +9,7 @@ import { Instant } from "../time/zone";
 import { Empty, Loaded } from "../ui/loaded";
 import { Fact, Page, Rows, Section } from "../ui/parts";
 import { State } from "../ui/state";
+import { Work } from "./work";
 
 function pools(workers: Worker[]) {
   const sums = new Map<string, { workers: number; held: number; slots: number }>();
@@ -22,7 +24,9 @@ function pools(workers: Worker[]) {
 }
 
 export default function Workers() {
-  const { workers, words, nav } = useWords();
+  const { workers, words, nav, work } = useWords();
+  const [params, setParams] = useSearchParams();
+  const session = params.get("session");
   const asked = useQuery(query.workers());
   return (
     <Page title={workers.title}>
@@ -58,7 +62,15 @@ export default function Workers() {
                 >
                   {items.map((worker) => (
                     <Table.Tr key={worker.session}>
-                      <Table.Td>{worker.name}</Table.Td>
+                      <Table.Td>
+                        <Link
+                          to={`?session=${worker.session}`}
+                          className="plain-link"
+                          title={work.show}
+                        >
+                          {worker.name}
+                        </Link>
+                      </Table.Td>
                       <Table.Td>
                         <State state={worker.draining ? "draining" : "live"} />
                       </Table.Td>
@@ -78,9 +90,9 @@ export default function Workers() {
                       <Table.Td>
                         <Group gap={4}>
                           {worker.handlers.map((handler) => (
-                            <Badge key={handler} variant="default" radius="sm" tt="none" fw={400}>
+                            <span key={handler} className="tag">
                               {handler}
-                            </Badge>
+                            </span>
                           ))}
                         </Group>
                       </Table.Td>
@@ -99,6 +111,11 @@ export default function Workers() {
           )
         }
       </Loaded>
+      <Work
+        session={session === null ? null : Number(session)}
+        worker={asked.data?.items.find((one) => String(one.session) === session)}
+        close={() => setParams({})}
+      />
     </Page>
   );
 }

@@ -88,6 +88,8 @@ export function Rows({
         highlightOnHover
         aria-label={label}
         className="rows"
+        // Narrower, and words would stand on top of each other: it scrolls instead.
+        miw={heads.length * 96}
       >
         <Table.Thead>
           <Table.Tr>

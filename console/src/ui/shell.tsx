@@ -47,6 +47,7 @@ export function Shell({ children }: { children: ReactNode }) {
           ["/cluster", nav.cluster],
         ] as [string, string][])
       : []),
+    ["/audit", nav.audit],
     ...(may("admin") ? [["/tokens", nav.tokens] as [string, string]] : []),
   ];
   return (

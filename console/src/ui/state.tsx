@@ -1,4 +1,5 @@
 // Words and colours of states.
+import type { ReactNode } from "react";
 import type { Run } from "../api/client";
 import { useWords } from "../i18n/words";
 
@@ -24,16 +25,19 @@ export function colorOf(state: string): string {
   return COLORS[state] ?? "gray";
 }
 
-/** A state's word beside a dot in its colour. Plain elements: long tables have one in each row. */
-export function State({ state }: { state: string }) {
-  const { states } = useWords();
-  const text = (states as Record<string, string>)[state] ?? state;
+/** A word beside a dot in a colour. Plain elements: long tables have one in each row. */
+export function Dot({ color, children }: { color: string; children: ReactNode }) {
   return (
     <span className="state">
-      <i style={{ background: `var(--mantine-color-${colorOf(state)}-6)` }} />
-      {text}
+      <i style={{ background: `var(--mantine-color-${color}-6)` }} />
+      {children}
     </span>
   );
+}
+
+export function State({ state }: { state: string }) {
+  const { states } = useWords();
+  return <Dot color={colorOf(state)}>{(states as Record<string, string>)[state] ?? state}</Dot>;
 }
 
 /** A run's state, with what it waits for or that it is being stopped. */

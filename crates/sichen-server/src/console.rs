@@ -29,6 +29,8 @@ const PAGES: &[&str] = &[
     "capacities",
     "namespaces",
     "tokens",
+    "audit",
+    "import",
     "backfills",
     "cluster",
 ];

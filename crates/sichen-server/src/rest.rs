@@ -12,6 +12,7 @@ mod answer;
 mod backfills;
 mod calendars;
 mod capacities;
+mod changes;
 mod clock;
 mod cluster;
 mod convert;
@@ -19,6 +20,7 @@ mod dead_letters;
 pub mod export;
 mod gate;
 mod history;
+mod import;
 mod job_list;
 mod jobs;
 mod metrics;
@@ -56,6 +58,7 @@ use utoipa_axum::routes;
 use crate::access::Access;
 use crate::grpc::Streams;
 
+pub use import::{Importer, Source};
 pub use status::About;
 
 pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
@@ -160,6 +163,7 @@ fn described() -> OpenApiRouter<Api> {
     let api = OpenApiRouter::new()
         .routes(routes!(jobs::apply))
         .routes(routes!(jobs::validate))
+        .routes(routes!(import::import))
         .routes(routes!(job_list::list))
         .routes(routes!(jobs::one, jobs::delete))
         .routes(routes!(jobs::revision))
@@ -196,10 +200,12 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::discard))
         .routes(routes!(history::events))
+        .routes(routes!(changes::changes))
         .routes(routes!(watch::watch))
         .routes(routes!(history::export))
         .routes(routes!(overview::overview))
         .routes(routes!(cluster::workers))
+        .routes(routes!(cluster::held))
         .routes(routes!(cluster::members))
         .routes(routes!(clock::show))
         .routes(routes!(clock::accept))

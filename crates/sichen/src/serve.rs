@@ -21,13 +21,14 @@ use sichen_engine::driver::{Engine, Settings};
 use sichen_server::Server;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
-use sichen_server::rest::About;
 use sichen_server::rest::wire::OldTransaction;
+use sichen_server::rest::{About, Importer};
 use sichen_server::tls::Tls;
 use sichen_store::postgres::{self, PostgresBeacon};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::command::import;
 use crate::config::is_dialable;
 use crate::failure::{Exit, Failure};
 use crate::store_at::StoreAt;
@@ -136,6 +137,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         data: std::path::absolute(&node.data).unwrap_or_else(|_| node.data.clone()),
         store: store.to_owned(),
         settings: settings.into_iter().collect(),
+        importer: Importer::new(import::of_text),
         ..About::default()
     };
     let held_up = match &node.store {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::source::has_word;
+use super::source::{has_word, is_step};
 use super::tree::File;
 use super::{Finding, Tree};
 
@@ -102,17 +102,18 @@ fn quoted_paths(line: &str) -> Vec<(&str, Option<&str>)> {
         .collect()
 }
 
-/// Whether the file declares a function, constant or type of this name.
+/// Whether the file declares a function, constant or type of this name, or a step of these words.
 fn declares(tree: &Tree, path: &str, item: &str) -> bool {
     let kinds = [
         "fn", "const", "static", "struct", "enum", "trait", "mod", "type",
     ];
     tree.file(path).is_some_and(|file| {
-        file.text.lines().any(|line| {
+        let declared = file.text.lines().any(|line| {
             kinds
                 .iter()
                 .any(|kind| has_word(line, &format!("{kind} {item}")))
-        })
+        });
+        declared || is_step(path, &file.text, item)
     })
 }
 

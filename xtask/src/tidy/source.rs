@@ -37,6 +37,11 @@ impl Views {
     }
 }
 
+/// Whether a script of the console's tests in a browser has a step of these words.
+pub fn is_step(path: &str, text: &str, words: &str) -> bool {
+    path.ends_with(".mjs") && text.contains(&format!("\"{words}\""))
+}
+
 /// Whether `word` stands in `line` as a whole identifier or path (`tokio::spawn`).
 pub fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';

@@ -496,6 +496,14 @@ fn every_case_has_a_test_or_a_topic() {
         "crates/sichen-core/tests/it/cron.rs",
         "//! T.\n// CRON-001\nfn ends() {}",
     );
+    let step = (
+        "console/e2e/main.mjs",
+        "// T.\n// CRON-001\n\"it ends, at last\",",
+    );
+    assert_eq!(
+        said(&row("console/e2e/main.mjs::it ends, at last"), step),
+        Vec::<String>::new(),
+    );
     assert_eq!(
         said(&row("crates/sichen-core/tests/it/cron.rs::ends"), test),
         Vec::<String>::new()

@@ -54,6 +54,7 @@ const CALENDAR: Place = Address("calendar");
 const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("GET", "/me", View, Nowhere),
     ("POST", "/jobs:validate", View, Nowhere),
+    ("POST", "/jobs:import", View, Nowhere),
     ("GET", "/schemas/job", View, Nowhere),
     ("GET", "/schemas/calendar", View, Nowhere),
     ("GET", "/schemas/capacity", View, Nowhere),
@@ -102,10 +103,12 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("POST", "/backfills/{id}/cancel", Operate, Backfill),
 
     ("GET", "/events", View, Each),
+    ("GET", "/changes", View, Each),
     ("GET", "/watch", View, Each),
     ("GET", "/export", Operate, Cluster),
     ("GET", "/overview", View, Cluster),
     ("GET", "/workers", View, Cluster),
+    ("GET", "/workers/{session}/shards", View, Cluster),
     ("GET", "/members", View, Cluster),
     ("GET", "/server", View, Cluster),
     ("GET", "/clock", View, Cluster),

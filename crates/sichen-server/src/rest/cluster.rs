@@ -1,12 +1,16 @@
 //! Workers and server nodes; whether this one is well.
 
+use std::collections::{HashMap, hash_map};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use sichen_core::ids::{RunId, SessionId};
+use sichen_core::name::JobName;
 
 use super::answer::Answer;
+use super::request::Segments;
 use super::{Api, clock, convert, wire};
 
 /// How long the store may take to answer before the node calls itself not ready.
@@ -29,6 +33,47 @@ pub(super) async fn workers(State(api): State<Api>) -> Answer<wire::Workers> {
     let items = sessions.iter().map(|(s, held)| convert::worker(s, *held));
     let items = items.collect();
     Ok(Json(wire::Workers { items }))
+}
+
+/// The shards that a worker's session holds: what it runs now.
+#[utoipa::path(
+    get,
+    path = "/workers/{session}/shards",
+    tag = "cluster",
+    params(("session" = u64, Path)),
+    responses(
+        (status = 200, body = wire::HeldShards),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn held(
+    State(api): State<Api>,
+    Segments(session): Segments<u64>,
+) -> Answer<wire::HeldShards> {
+    let shards = match i64::try_from(session) {
+        Ok(_) => api.store().list_leases(SessionId(session)).await?,
+        Err(_) => Vec::new(),
+    };
+    // As many as its slots at most; most are of few runs.
+    let mut names: HashMap<RunId, JobName> = HashMap::new();
+    let mut items = Vec::with_capacity(shards.len());
+    for shard in &shards {
+        let run = shard.key.run;
+        if let hash_map::Entry::Vacant(room) = names.entry(run) {
+            let found = api.store().get_run(run).await?;
+            let Some((run, _)) = found else { continue };
+            room.insert(run.job_name);
+        }
+        let Some(name) = names.get(&run) else {
+            continue;
+        };
+        items.push(wire::HeldShard {
+            namespace: name.namespace.to_string(),
+            job: name.name.to_string(),
+            shard: convert::shard(shard),
+        });
+    }
+    Ok(Json(wire::HeldShards { items }))
 }
 
 /// Server nodes and duties.

@@ -96,10 +96,17 @@ fn cursor(name: &JobName) -> String {
 }
 
 fn is_named(row: &Job, text: &str) -> bool {
-    let job = convert::job(row, false);
-    let title = job.title.as_deref().unwrap_or("");
-    let name = format!("{}/{}", job.namespace, job.name);
-    name.contains(text) || title.to_lowercase().contains(text)
+    if cursor(&row.name).contains(text) {
+        return true;
+    }
+    // A title stands in the document as it is, but for what JSON has to write otherwise: most documents
+    // need not be read to know that theirs has no such part.
+    let is_plain = !text.contains(|c: char| c.is_control() || c == '"' || c == '\\');
+    if is_plain && !row.document.to_lowercase().contains(text) {
+        return false;
+    }
+    let title = convert::job(row, false).title.unwrap_or_default();
+    title.to_lowercase().contains(text)
 }
 
 /// How a job stands with its schedules.

@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::answer::Answer;
+use super::import::Importer;
 use super::{Api, cluster, wire};
 
 /// What the program knows of the node when it starts it.
@@ -24,6 +25,8 @@ pub struct About {
     pub settings: BTreeMap<String, String>,
     /// What was found last of transactions that hold the store up; whoever looks writes it here.
     pub old_transactions: Arc<Mutex<Vec<wire::OldTransaction>>>,
+    /// What reads the jobs of other schedulers.
+    pub importer: Importer,
 }
 
 /// Version, clock, store and disk of the server that answers.

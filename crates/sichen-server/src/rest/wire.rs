@@ -18,6 +18,7 @@ mod clock;
 mod cluster;
 mod dead_letters;
 mod history;
+mod import;
 mod jobs;
 mod namespaces;
 mod overview;
@@ -42,10 +43,12 @@ pub use capacities::{
 };
 pub use clock::Clock;
 pub use cluster::{
-    Disk, Duty, Health, Members, Node, OldTransaction, ServerStatus, Worker, Workers,
+    Disk, Duty, Health, HeldShard, HeldShards, Members, Node, OldTransaction, ServerStatus, Worker,
+    Workers,
 };
 pub use dead_letters::{DeadLetter, DeadLetterPage, DiscardRun};
-pub use history::{Event, EventPage};
+pub use history::{ChangeMade, ChangePage, Event, EventPage};
+pub use import::{ImportRemark, Imported, ImportedJob};
 pub use jobs::{
     Applied, AppliedDocument, Change, Decision, DecisionPage, DeletedJob, Job, JobPage,
     JobRevision, NextInstants, ValidDocument, Validated,

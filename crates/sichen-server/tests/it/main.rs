@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod changes;
 mod console;
 mod dead_letters;
 mod export;

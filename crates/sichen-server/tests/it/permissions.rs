@@ -195,7 +195,8 @@ impl World {
             .replace("{id}", &id.to_string())
             .replace("{no}", "0")
             .replace("{attempt}", "1")
-            .replace("{token}", "victim");
+            .replace("{token}", "victim")
+            .replace("{session}", "1");
         format!("/api/v1{path}")
     }
 

@@ -27,7 +27,10 @@ use serde_json::Value;
 use sichen_core::document::Document;
 use sichen_core::schedule::zone_by_name;
 use sichen_server::document;
-use sichen_server::rest::wire::{Applied, AppliedDocument, Job};
+use sichen_server::rest::Source;
+use sichen_server::rest::wire::{
+    Applied, AppliedDocument, ImportRemark, Imported as ReadJobs, ImportedJob, Job,
+};
 
 use crate::client::{Client, Connection};
 use crate::command::documents::applied_line;
@@ -175,6 +178,70 @@ pub async fn run(from: ImportFrom) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Reads a source for the console, whose user looks at all of it before anything is applied.
+pub fn of_text(source: &Source) -> Result<ReadJobs, String> {
+    if let Some(name) = &source.time_zone {
+        zone(name)?;
+    }
+    let (time_zone, namespace) = (source.time_zone.clone(), source.namespace.clone());
+    let pool = source.pool.clone();
+    let import = match source.kind.as_str() {
+        kind @ ("crontab" | "system-crontab") => {
+            let options = crontab::Options {
+                system: kind == "system-crontab",
+                time_zone,
+                namespace,
+                pool,
+            };
+            crontab::read(source.text.as_bytes(), &options)
+        }
+        "kubernetes" => {
+            let options = kubernetes::Options {
+                time_zone,
+                namespace,
+                pool,
+            };
+            kubernetes::read(&source.text, &options)
+        }
+        other => {
+            return Err(format!(
+                "SC5021: from={other:?} is none of crontab, system-crontab, kubernetes"
+            ));
+        }
+    };
+    read_jobs(import).map_err(|failure| failure.text)
+}
+
+fn read_jobs(mut import: Import) -> Result<ReadJobs, Failure> {
+    import.keep_valid();
+    let sources = [("the pasted text".to_owned(), import)];
+    let proved = prove(&sources, now(), PROVED)?;
+    let text = yaml(&sources)?;
+    let [(_, import)] = sources;
+    let jobs = import.jobs.into_iter().zip(&proved).map(|(job, proved)| {
+        let namespace = job.document["metadata"]["namespace"].as_str();
+        ImportedJob {
+            namespace: namespace.unwrap_or("default").to_owned(),
+            name: job.name().to_owned(),
+            line: job.line,
+            paused: job.paused,
+            proved: u32::try_from(proved.times).unwrap_or(u32::MAX),
+            document: job.document,
+        }
+    });
+    let remarks = import.remarks.into_iter().map(|remark| ImportRemark {
+        line: remark.line,
+        level: remark.level.as_str().to_owned(),
+        field: remark.field,
+        message: remark.message,
+    });
+    Ok(ReadJobs {
+        text,
+        jobs: jobs.collect(),
+        remarks: remarks.collect(),
+    })
+}
+
 fn shown(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".to_owned(),
@@ -205,7 +272,8 @@ async fn finish(mut sources: Vec<(String, Import)>, target: &Target) -> Result<E
     for (_, import) in &mut sources {
         import.keep_valid();
     }
-    let proved = prove(&sources, target)?;
+    let count = target.diff_next.map_or(PROVED, |n| n as usize);
+    let proved = prove(&sources, target.after.unwrap_or_else(now), count)?;
     let refused = sources.iter().any(|(_, import)| import.refused());
     let text = yaml(&sources)?;
     if target.output.is_table() {
@@ -236,9 +304,12 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-fn prove(sources: &[(String, Import)], target: &Target) -> Result<Vec<Proved>, Failure> {
-    let count = target.diff_next.map_or(PROVED, |n| n as usize);
-    let after = target.after.unwrap_or_else(now).as_second();
+fn prove(
+    sources: &[(String, Import)],
+    after: Timestamp,
+    count: usize,
+) -> Result<Vec<Proved>, Failure> {
+    let after = after.as_second();
     let mut proved = Vec::new();
     for (file, import) in sources {
         for job in &import.jobs {
@@ -394,3 +465,7 @@ async fn pause(client: &Client, job: &Imported) -> Result<(), Failure> {
     let _: AppliedDocument = client.post(&path, None::<&()>, true).await?;
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "import/pasted_tests.rs"]
+mod tests;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Shard;
+
 /// A worker's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
@@ -37,6 +39,24 @@ pub struct Worker {
 pub struct Workers {
     /// By session number.
     pub items: Vec<Worker>,
+}
+
+/// A shard that a worker runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HeldShard {
+    /// Namespace of its job.
+    pub namespace: String,
+    /// Its job.
+    pub job: String,
+    /// The shard.
+    pub shard: Shard,
+}
+
+/// The shards that a worker's session holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HeldShards {
+    /// By run and number; none if the session is over.
+    pub items: Vec<HeldShard>,
 }
 
 /// Server nodes and their duties.

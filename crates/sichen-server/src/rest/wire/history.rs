@@ -56,3 +56,26 @@ pub struct EventPage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
+
+/// Something that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChangeMade {
+    /// The event that wrote it down.
+    pub event: Event,
+    /// The namespace of the job that it is about, if it is about one that is there still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// That job's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+}
+
+/// A page of changes, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChangePage {
+    /// The changes.
+    pub items: Vec<ChangeMade>,
+    /// What to give as `after` for earlier ones; absent if the log was read to its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
