@@ -39,8 +39,9 @@ use crate::room::{Room, Waiting};
 use crate::shares::Fair;
 use crate::work::Work;
 
-/// The longest time between two looks at the tables.
+/// The longest time between two looks at the tables, and where nobody else writes them.
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
+const SWEEP_ALONE: SignedDuration = SignedDuration::from_secs(30);
 /// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
 /// second for two days.
 const EVENT_PAGES: u32 = 200;
@@ -189,7 +190,11 @@ impl Dispatcher {
             self.room.comes_later(&pool, next.is_some());
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
         }
-        let sweep = now.checked_add(SWEEP).ok();
+        let sweep = match self.coordinator.is_surely_alone() {
+            true => SWEEP_ALONE,
+            false => SWEEP,
+        };
+        let sweep = now.checked_add(sweep).ok();
         *self.lock_next() = pass.next_ready.into_iter().chain(sweep).min();
         Ok(pass)
     }

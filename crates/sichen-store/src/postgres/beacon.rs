@@ -176,7 +176,13 @@ impl PostgresBeacon {
         let channel = format!("sichen_{:08x}", place.cast_unsigned());
         let listen = client.batch_execute(&format!("listen {channel}")).await;
         listen.map_err(|e| fault(&e).0)?;
-        self.lock().open = Some((client.clone(), place));
+        {
+            let mut inner = self.lock();
+            inner.open = Some((client.clone(), place));
+            // What was said without it, here and there, is unknown there and here.
+            inner.hints.insert(Hint::Members);
+        }
+        let _ = self.hears.try_send(Heard::Hint(Hint::Members));
         *wait = AGAIN.0;
         let mut shown = None;
         loop {
@@ -281,6 +287,10 @@ impl Beacon for PostgresBeacon {
             }
         }
         self.changed.notify_one();
+    }
+
+    fn hears(&self) -> bool {
+        self.lock().open.is_some()
     }
 
     fn hear(&self) -> Pin<Box<dyn Future<Output = Heard> + Send + '_>> {
