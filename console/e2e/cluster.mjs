@@ -27,9 +27,11 @@ export class Cluster {
     this.said = [];
   }
 
-  static async start(program) {
-    const dir = mkdtempSync(join(tmpdir(), "sichen-console-"));
+  /** In a directory of its own that goes with it, or in `kept`, which stays. */
+  static async start(program, kept) {
+    const dir = kept ?? mkdtempSync(join(tmpdir(), "sichen-console-"));
     const cluster = new Cluster(program, dir, await freePort());
+    cluster.isKept = kept !== undefined;
     await cluster.startServer();
     return cluster;
   }
@@ -124,6 +126,6 @@ export class Cluster {
   async stop() {
     const names = [...this.children.keys()];
     await Promise.all(names.map((name) => this.kill(name)));
-    rmSync(this.dir, { recursive: true, force: true });
+    if (!this.isKept) rmSync(this.dir, { recursive: true, force: true });
   }
 }

@@ -35,6 +35,16 @@ export const hourly = job(
 `,
 );
 
+/** Before each of its times the clocks are changed. */
+export const halfYearly = job(
+  "half-yearly",
+  "noop",
+  `  schedules:
+    - cron: "0 12 1 1,7 *"
+  timeZone: Europe/Berlin
+`,
+);
+
 /** As many shards as a run may have; nobody offers its handler, so they stay as they are. */
 export const huge = job("huge", "nobody", "  shards: { count: 100000 }\n");
 

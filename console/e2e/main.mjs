@@ -383,6 +383,10 @@ const steps = [
         const text = await shown();
         holds(offset.test(text), `${name}: ${text}`);
       }
+      await cluster.apply(jobs.halfYearly);
+      await at("/jobs/default/half-yearly");
+      await see("the clocks go forward, from +01:00 to +02:00");
+      await see("the clocks go back, from +02:00 to +01:00");
     },
   ],
   [

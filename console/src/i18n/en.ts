@@ -183,6 +183,10 @@ export const en = {
   job: {
     coming: "Coming times",
     comingPaused: "The job is paused: none of these will run before it is resumed.",
+    clocksForward: (from: string, to: string) =>
+      `Before this the clocks go forward, from ${from} to ${to}.`,
+    clocksBack: (from: string, to: string) =>
+      `Before this the clocks go back, from ${from} to ${to}.`,
     comingNone: "Its schedules have no more times; it runs on request.",
     runs: "Recent runs",
     allRuns: "All its runs",

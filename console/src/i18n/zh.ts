@@ -178,6 +178,8 @@ export const zh: Messages = {
   job: {
     coming: "将来的时刻",
     comingPaused: "作业已暂停：恢复之前这些都不会运行。",
+    clocksForward: (from, to) => `在此之前拨快时钟：从 ${from} 到 ${to}。`,
+    clocksBack: (from, to) => `在此之前拨慢时钟：从 ${from} 到 ${to}。`,
     comingNone: "它的计划没有更多时刻；它按请求运行。",
     runs: "最近的运行",
     allRuns: "它的所有运行",

@@ -9,7 +9,7 @@ import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { itemsOf } from "../ui/listing";
-import { Empty, Loaded } from "../ui/loaded";
+import { Empty, Loaded, Loading } from "../ui/loaded";
 import { LongRows } from "../ui/long_rows";
 import { JobLink, jobAddress, More, Page, Section, To } from "../ui/parts";
 import { capacityAddress } from "./capacities";
@@ -73,6 +73,9 @@ export default function Audit() {
   );
 }
 
+/** Pages that are looked through without being asked: a cancelled run alone may fill several. */
+const PAGES_UNASKED = 10;
+
 const cells = (change: ChangeMade) => <Cells change={change} />;
 
 function Changes({ actor, entity }: { actor?: string; entity?: string }) {
@@ -80,6 +83,11 @@ function Changes({ actor, entity }: { actor?: string; entity?: string }) {
   const wanted = query.changes({ actor, entity });
   const asked = useInfiniteQuery(wanted);
   const items = itemsOf(asked);
+  const looked = asked.data?.pages.length ?? 0;
+  const goOn = items.length === 0 && asked.hasNextPage && looked < PAGES_UNASKED;
+  useEffect(() => {
+    if (goOn && !asked.isFetching) void asked.fetchNextPage();
+  }, [goOn, asked.isFetching]);
   return (
     <Section title={audit.title}>
       <Loaded asked={asked}>
@@ -87,8 +95,12 @@ function Changes({ actor, entity }: { actor?: string; entity?: string }) {
           items.length === 0 ? (
             // The server looks at so many events at a time: nothing yet is not nothing at all.
             <>
-              <Empty>{asked.hasNextPage ? audit.searching : audit.none}</Empty>
-              <More asked={asked} word={audit.earlier} />
+              {goOn ? (
+                <Loading />
+              ) : (
+                <Empty>{asked.hasNextPage ? audit.searching : audit.none}</Empty>
+              )}
+              {!goOn && <More asked={asked} word={audit.earlier} />}
             </>
           ) : (
             <LongRows

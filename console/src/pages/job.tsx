@@ -7,7 +7,7 @@ import { act } from "../api/actions";
 import type { Job } from "../api/client";
 import { type JobName, query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
-import { between, length } from "../time/instant";
+import { between, clockChange, length } from "../time/instant";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
 import { Durations } from "../ui/durations";
@@ -162,8 +162,9 @@ function Coming({ job }: { job: Job }) {
                 </Alert>
               )}
               <List size="sm" spacing={2} listStyleType="none">
-                {items.map((at) => (
+                {items.map((at, index) => (
                   <List.Item key={at}>
+                    <Clocks before={items[index - 1]} at={at} />
                     <Instant at={at} zone={time_zone} />{" "}
                     <Text span size="xs" c="dimmed">
                       {common.ahead(
@@ -178,6 +179,20 @@ function Coming({ job }: { job: Job }) {
         }
       </Loaded>
     </Section>
+  );
+}
+
+/** In words, where the clocks of the job's zone are changed between two of its times. */
+function Clocks({ before, at }: { before: string | undefined; at: string }) {
+  const { job } = useWords();
+  const change = clockChange(before, at);
+  if (change === null) return null;
+  return (
+    <Text size="xs" c="dimmed">
+      {change.isForward
+        ? job.clocksForward(change.from, change.to)
+        : job.clocksBack(change.from, change.to)}
+    </Text>
   );
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { en } from "../i18n/en";
-import { between, inZone, length, plain, shown } from "./instant";
+import { between, clockChange, inZone, length, plain, shown } from "./instant";
 
 describe("an instant", () => {
   it("has its offset in every zone", () => {
@@ -30,6 +30,20 @@ describe("an instant", () => {
     );
     expect(shown(at, "job", undefined)).toBe("2026-08-30 00:00:00 +08:00");
   });
+});
+
+it("a change of the clocks between two instants is seen by their offsets", () => {
+  const [before, after] = ["2026-10-24T03:00:00+02:00", "2026-10-25T03:00:00+01:00"];
+  expect(clockChange(before, after)).toEqual({
+    from: "+02:00",
+    to: "+01:00",
+    isForward: false,
+  });
+  const west = clockChange("2026-03-07T03:00:00-05:00", "2026-03-08T03:00:00-04:00");
+  expect(west?.isForward).toBe(true);
+  expect(clockChange(after, after)).toBeNull();
+  expect(clockChange(undefined, after)).toBeNull();
+  expect(clockChange("2026-01-01T00:00:00Z", "2026-01-02T00:00:00+00:00")).toBeNull();
 });
 
 describe("a length of time", () => {

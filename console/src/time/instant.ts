@@ -108,3 +108,25 @@ export function length(ms: number, words: Units): string {
   const text = `${count}${words[name]}`;
   return next && rest > 0 ? `${text} ${rest}${words[next[0]]}` : text;
 }
+
+/** The offset that an RFC 3339 instant is written with: `+08:00`. */
+export function offsetOf(text: string): string {
+  const match = /(Z|[+-]\d\d:\d\d)$/.exec(text);
+  return match?.[1] === "Z" ? "+00:00" : (match?.[1] ?? "");
+}
+
+/** How the offset changes from the instant before to this one, if it does: clocks are changed between. */
+export function clockChange(
+  before: string | undefined,
+  at: string,
+): { from: string; to: string; isForward: boolean } | null {
+  if (before === undefined) return null;
+  const [from, to] = [offsetOf(before), offsetOf(at)];
+  if (from === to || from === "" || to === "") return null;
+  return { from, to, isForward: minutesOf(to) > minutesOf(from) };
+}
+
+function minutesOf(offset: string): number {
+  const [hours = 0, minutes = 0] = offset.slice(1).split(":").map(Number);
+  return (offset.startsWith("-") ? -1 : 1) * (60 * hours + minutes);
+}
