@@ -91,11 +91,15 @@ function Bars({ run, zone, choose, over, height }: Showing & { over: Axis; heigh
   return (
     <div className="gantt">
       <div className="gantt-axis" aria-hidden>
-        {ticks(over, TICKS).map((ms) => (
-          <span key={ms} style={{ left: `${(100 * ms) / (over.to - over.from)}%` }}>
-            +{length(ms, common.units)}
-          </span>
-        ))}
+        {ticks(over, TICKS)
+          .map((ms) => ({ ms, left: (100 * ms) / (over.to - over.from) }))
+          // Words at the very end would be cut.
+          .filter(({ left }) => left < 93)
+          .map(({ ms, left }) => (
+            <span key={ms} style={{ left: `${left}%` }}>
+              +{length(ms, common.units)}
+            </span>
+          ))}
       </div>
       <Box
         ref={box}

@@ -51,7 +51,7 @@ function Numbers({ told }: { told: Told }) {
   return (
     <Stack>
       <Section title={words.now}>
-        <SimpleGrid cols={{ base: 2, sm: 3, lg: 4 }} spacing="sm">
+        <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
           <Card word={words.running} number={runs.running} to="/runs?state=running" />
           <Card word={words.waiting} number={runs.scheduled} to="/runs?state=scheduled" />
           <Card

@@ -170,10 +170,14 @@ function About({ run, zone }: { run: Run; zone: string | undefined }) {
         {run.revision} · {run.round}
       </Fact>
       <Fact word={words.key}>
-        <Code>{run.key}</Code> <Copied text={run.key} word={words.key} />
+        <Group gap={4} wrap="nowrap">
+          <Code>{run.key}</Code> <Copied text={run.key} word={words.key} />
+        </Group>
       </Fact>
       <Fact word={words.trace}>
-        <Code>{run.trace_id}</Code> <Copied text={run.trace_id ?? ""} word={words.trace} />
+        <Group gap={4} wrap="nowrap">
+          <Code>{run.trace_id}</Code> <Copied text={run.trace_id ?? ""} word={words.trace} />
+        </Group>
       </Fact>
       {run.reason && <Fact word={common.reason}>{run.reason}</Fact>}
       {run.deadline && (
