@@ -654,6 +654,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a restore asks to be decided; `undecided` is false if there is none. */
+        get: operations["cluster_show_restore"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/restore/begin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Notes that the store went back, where no `sichen restore` did it: after a database was restored by its own
+         *     means. Raises the epoch; nothing fires or is granted until it is decided.
+         */
+        post: operations["cluster_begin_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/restore/decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decides about one job's planned times, one run, or all that is left. */
+        post: operations["cluster_decide_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -1530,6 +1584,32 @@ export interface components {
             /** @description Where the next page begins. */
             next?: string | null;
         };
+        /** @description What is decided. */
+        DecideRestore: {
+            /**
+             * @description `again`: by the job's catch-up policy, or from the run's checkpoints; `done`: it was done and does not
+             *     run; `leave`: it stays undone.
+             */
+            as: string;
+            /** @description What shows that it was done. */
+            evidence?: string;
+            /** @description About this job's planned times alone. */
+            job?: string | null;
+            /** @description Why. */
+            reason: string;
+            /** @description About this run alone. Without job and run: about all that is left, and everything goes on. */
+            run?: string | null;
+        };
+        /** @description What a decision came to. */
+        DecidedRestore: {
+            /**
+             * Format: int64
+             * @description Jobs and runs that were decided one by one.
+             */
+            decided: number;
+            /** @description Whether there is something left to decide. */
+            undecided: boolean;
+        };
         /** @description The record that planned instants were not run. */
         Decision: {
             /**
@@ -1871,6 +1951,24 @@ export interface components {
              */
             jobs: number;
         };
+        /** @description What a worker had to report of the lost time; it was refused, and nothing was changed by it. */
+        LostReport: {
+            /** @description When it was refused. */
+            at: string;
+            /** @description Who reported it. */
+            by: string;
+            /** @description How the attempt ended; nothing if it was a checkpoint that was reported. */
+            end?: string | null;
+            /** @description The run as it was called when it was given out; nothing if the worker does not know it any more. */
+            run_key?: string | null;
+            /** @description The shard, by the number of its run. */
+            shard: string;
+            /**
+             * Format: int64
+             * @description The token, which this store has not given out.
+             */
+            token: number;
+        };
         /** @description A token that was made now. */
         MadeToken: {
             /** @description What is sent as `Authorization: Bearer …`, or given to a worker. It is never shown again. */
@@ -2149,6 +2247,44 @@ export interface components {
              * @description Units that may be held at once.
              */
             units?: number | null;
+        };
+        /** @description What a restore asks to be decided. */
+        Restore: {
+            /** @description When it was done or noticed. */
+            at?: string | null;
+            /**
+             * Format: int32
+             * @description The epoch that it has brought.
+             */
+            epoch?: number | null;
+            /** @description Jobs with planned times since then. */
+            jobs: components["schemas"]["RestoredJob"][];
+            /** @description Reports under tokens that the store does not know: what surely ran after the mark. */
+            lost: components["schemas"]["LostReport"][];
+            /** @description When the newest event that is left was written: what came after is lost. */
+            mark?: string | null;
+            /** @description Whether there are more jobs, runs or reports than these. */
+            more: boolean;
+            /** @description Runs that were open then. */
+            runs: components["schemas"]["Run"][];
+            /** @description Access tokens of before that are live: one that was revoked in the lost time is valid again. */
+            tokens: components["schemas"]["Token"][];
+            /** @description Whether there is something to decide: until then nothing fires and nothing is granted. */
+            undecided: boolean;
+        };
+        /** @description A job's planned times since its mark. */
+        RestoredJob: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            count: number;
+            /** @description The first of them. */
+            first: string;
+            /** @description `name`, or `namespace/name`. */
+            job: string;
+            /** @description The last of them. */
+            last: string;
         };
         /** @description The body of `POST /runs/{id}/retry`; may be left out. */
         RetryRun: {
@@ -2577,7 +2713,7 @@ export interface components {
             /** @description For people. */
             text: string;
             /**
-             * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `no_owner`, `parallelism`,
+             * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
              *     `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
              */
             word: string;
@@ -3955,6 +4091,91 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overview"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_show_restore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Restore"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_begin_restore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Restore"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_decide_restore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideRestore"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecidedRestore"];
                 };
             };
             default: {

@@ -253,11 +253,13 @@ impl Checker {
 
     fn changes_nothing(&mut self, event: &Event) {
         self.saw(Sight::Refused);
-        if event.kind != Kind::ReportRefused {
-            let message = format!(
-                "{} has no version, yet only a refused report changes nothing",
-                event.kind
-            );
+        let changes_none = [
+            Kind::ReportRefused,
+            Kind::StoreRestored,
+            Kind::RestoreDecided,
+        ];
+        if !changes_none.contains(&event.kind) {
+            let message = format!("{} has no version, yet it changes something", event.kind);
             self.report(
                 event.entity.clone(),
                 Broken(Invariant::I45, message),

@@ -298,6 +298,16 @@ impl AccessToken {
         self.revoked_at.is_none() && self.asked.expires_at.is_none_or(|at| now < at)
     }
 
+    /// Whether this token, taken from a backup, is over by what a later state of the same store says of its name:
+    /// it was revoked there, or a newer token has its name, which is given again only when it is over.
+    #[must_use]
+    pub fn is_over_by(&self, later: &AccessToken) -> bool {
+        if later.asked.digest == self.asked.digest {
+            return later.revoked_at.is_some();
+        }
+        later.created_at > self.created_at
+    }
+
     /// The word of its state in events: `live` until it is taken back, whether it expired or not.
     #[must_use]
     pub fn state(&self) -> &'static str {

@@ -281,7 +281,7 @@ words! {
         Open = "open",
         /// Another instant's run stands for it.
         Covered = "covered",
-        /// It has run, and its history was removed.
+        /// It has run, and its history was removed; or it was taken as done after a restore.
         Removed = "removed",
     }
 }

@@ -198,6 +198,12 @@ words! {
         AccessTokenCreated = "access_token_created",
         /// A token was taken back.
         AccessTokenRevoked = "access_token_revoked",
+        /// The store went back: restored, or found at an earlier point; changes no row of the history.
+        /// Data: epoch, mark.
+        StoreRestored = "store_restored",
+        /// People decided what becomes of what a restore has lost; cause: again, done, leave; data: reason,
+        /// evidence. What follows has events of its own.
+        RestoreDecided = "restore_decided",
         /// A duty has a new owner; data: node, evidence.
         DutyAcquired = "duty_acquired",
         /// A duty's owner gave it up.

@@ -11,6 +11,8 @@ use std::fmt;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::restore::LOST_TAIL;
+
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
@@ -65,6 +67,13 @@ impl Token {
     pub fn next(self, epoch: u32) -> Token {
         let floor = u64::from(epoch) << 32;
         Token(self.0.max(floor) + 1)
+    }
+
+    /// The cause with which a report under this token is refused, where the shard's token is
+    /// `current`: `stale`, or `lost_tail` if this one is newer than any that the store has given out.
+    #[must_use]
+    pub fn refused_as(self, current: Token) -> &'static str {
+        if self > current { LOST_TAIL } else { "stale" }
     }
 }
 

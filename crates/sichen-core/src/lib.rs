@@ -25,6 +25,7 @@ pub mod members;
 pub mod model;
 pub mod name;
 pub mod port;
+pub mod restore;
 pub mod retry;
 pub mod schedule;
 pub mod timekeeping;

@@ -35,6 +35,7 @@ use crate::model::{
     Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use crate::name::{JobName, Name};
+use crate::restore::{self, Decided, Restore};
 use crate::timekeeping::Told;
 use jiff::{SignedDuration, Timestamp};
 
@@ -129,6 +130,14 @@ pub trait Store: Send + Sync + 'static {
     /// Believes a clock that stepped ahead: by how much, or `None` if time is not held. What runs is
     /// given as much more time: sessions, nodes' leases, attempts' timeouts and runs' deadlines.
     fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>>;
+    /// The restore that is not decided yet, if there is one; see [`crate::restore`].
+    fn get_restore(&self) -> Answer<'_, Option<Restore>>;
+    /// Notes that the store went back: raises its epoch above its own and `known`, leaves numbers out,
+    /// takes all duties away, and lets nobody claim one until [`Subject::Rest`](crate::restore::Subject)
+    /// is decided.
+    fn begin_restore(&self, op: Op, known: u32) -> Answer<'_, Restore>;
+    /// Records a decision and carries it out.
+    fn decide_restore(&self, op: Op, decided: Decided) -> Answer<'_, restore::Verdict>;
     /// Whether this operation was committed.
     fn find_op(&self, op: OpId) -> Answer<'_, bool>;
 
@@ -141,7 +150,7 @@ pub trait Store: Send + Sync + 'static {
     /// gone. False if the lease had ended. A node that lives after all finds out when it renews.
     fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool>;
     /// Takes those of `keys` that are free: never owned, released, owned by an expired node, or
-    /// by `node` itself (same term). Returns what `node` owns of them.
+    /// by `node` itself (same term). Returns what `node` owns of them. None while a restore is not decided.
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>>;
     /// Gives duties up; those no longer owned under the given term are passed over.
     fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()>;

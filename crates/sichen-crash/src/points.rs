@@ -91,7 +91,8 @@ pub const POINTS: &[Points] = &[
 /// What is passed and not swept, because it takes an operator, an hour or an accident of its own.
 pub const UNSWEPT: &[&str] = &[
     "accept_clock",
-    "raise_epoch",
+    "begin_restore",
+    "decide_restore",
     "remove_history",
     "settle_runs",
     "renew_sessions",

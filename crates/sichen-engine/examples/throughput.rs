@@ -153,6 +153,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
                     failure: None,
                     progress: None,
                     plan: None,
+                    run_key: String::new(),
                 },
                 other => panic!("{other:?}"),
             });

@@ -20,6 +20,7 @@ mod explain;
 mod jobs;
 mod names;
 mod namespaces;
+mod restore;
 mod runs;
 mod start;
 
@@ -38,6 +39,7 @@ pub use calendars::{AppliedCalendar, Changed, Left};
 pub use capacities::{AppliedCapacity, CapacityFacts, Resize};
 pub use explain::{Facts, Waiting, Why, reasons};
 pub use jobs::{Applied, Change, Turn};
+pub use restore::{About, Missed, Undecided};
 pub use start::{StartRun, Started, Which};
 
 /// How often a conflict is decided anew before the caller is told.

@@ -188,6 +188,9 @@ impl Coordinator {
         if !take.is_empty() {
             let op = self.context.op(self.actor());
             let taken = store.claim_duties(op, me, take).await?;
+            if taken.is_empty() {
+                self.say_if_restored().await?;
+            }
             let mut state = self.lock();
             if state.node != Some(me) || state.draining {
                 return Ok(());
@@ -195,6 +198,28 @@ impl Coordinator {
             state.take(taken);
         }
         self.judge(&live, &duties, now, until);
+        Ok(())
+    }
+
+    /// Says it loudly, once, where a restore keeps the duties from everybody, and looks on.
+    async fn say_if_restored(&self) -> Result<(), Error> {
+        let Some(restore) = self.context.store.get_restore().await? else {
+            return Ok(());
+        };
+        let told = {
+            let mut state = self.lock();
+            // A node that is alone looks seldom; when it is decided, its duties are to be taken at once.
+            state.look = true;
+            state.restored.replace(restore.at)
+        };
+        if told != Some(restore.at) {
+            tracing::error!(
+                mark = %restore.mark,
+                epoch = restore.epoch,
+                "SC4030: the store went back: nothing fires and nothing is granted until it is decided what becomes \
+                 of the time since then (sichen restore show)"
+            );
+        }
         Ok(())
     }
 

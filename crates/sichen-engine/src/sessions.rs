@@ -170,6 +170,7 @@ impl Sessions {
             }),
             progress: None,
             plan: None,
+            run_key: String::new(),
         });
         journal.extend(self.report(from, lost.collect()).await);
         self.context.meter.session("registered");
@@ -367,6 +368,7 @@ impl Sessions {
             failure: None,
             progress: None,
             plan: None,
+            run_key: String::new(),
         });
         let actor = self.coordinator.actor();
         for verdict in self.report(&*actor, released.collect()).await {
@@ -425,6 +427,7 @@ impl Sessions {
             }),
             progress: None,
             plan: None,
+            run_key: String::new(),
         });
         Ok(rejected.collect())
     }

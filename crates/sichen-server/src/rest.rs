@@ -28,6 +28,7 @@ mod namespaces;
 mod output;
 mod overview;
 mod request;
+mod restore;
 mod runs;
 mod schemas;
 mod seen;
@@ -209,6 +210,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::members))
         .routes(routes!(clock::show))
         .routes(routes!(clock::accept))
+        .routes(routes!(restore::show_restore))
+        .routes(routes!(restore::begin_restore))
+        .routes(routes!(restore::decide_restore))
         .routes(routes!(schemas::job))
         .routes(routes!(schemas::calendar))
         .routes(routes!(schemas::capacity))

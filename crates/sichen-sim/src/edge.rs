@@ -421,6 +421,7 @@ fn from_finish(finish: v1::Finish) -> Option<Report> {
         }),
         progress: None,
         plan: None,
+        run_key: finish.run_key,
     })
 }
 
@@ -438,6 +439,7 @@ fn from_reject(reject: &v1::Reject) -> Option<Report> {
         failure: None,
         progress: None,
         plan: None,
+        run_key: String::new(),
     })
 }
 

@@ -37,6 +37,7 @@ use sichen_core::port::{
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
+use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
 
 use crate::rng::Rng;
@@ -285,6 +286,7 @@ impl Store for Link {
         list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
         list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
         get_last_event() -> u64;
+        get_restore() -> Option<Restore>;
         get_overview(now: Timestamp, span: Span) -> Overview;
         get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
         list_calendars(page: Page<JobName>) -> Vec<Calendar>;
@@ -301,6 +303,8 @@ impl Store for Link {
 
     writes! {
         accept_clock() -> Option<SignedDuration>;
+        begin_restore(known: u32) -> Restore;
+        decide_restore(decided: Decided) -> Verdict;
         register_node(address: String, ttl: SignedDuration) -> NodeId;
         end_node(node: NodeId, cause: String) -> bool;
         claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;

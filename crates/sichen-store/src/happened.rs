@@ -7,6 +7,8 @@ use sichen_core::access::{NewAccessToken, Purpose};
 use sichen_core::event::Kind;
 use sichen_core::ids::Token;
 use sichen_core::model::Namespace;
+use sichen_core::port::Finish;
+use sichen_core::restore::Restore;
 
 /// What an event says beside its entity and version.
 pub(crate) struct Happened<'a> {
@@ -53,4 +55,32 @@ pub(crate) fn namespace_set(namespace: &Namespace) -> serde_json::Value {
         "weight": namespace.weight,
         "max_running": namespace.max_running,
     })
+}
+
+/// What the event of a store that went back says.
+pub(crate) fn restored(restore: &Restore) -> serde_json::Value {
+    serde_json::json!({ "epoch": restore.epoch, "mark": restore.mark.as_microsecond() })
+}
+
+/// A report that changes nothing of a shard in `state`.
+pub(crate) fn refused<'a>(state: &'a str, token: Token, cause: &'a str) -> Happened<'a> {
+    Happened {
+        token: Some(token),
+        cause,
+        ..Happened::new(Kind::ReportRefused, state, state)
+    }
+}
+
+/// The same because its token is not the shard's `current` one (0: there is no such shard). What it says is
+/// kept of an attempt that only the lost tail knew.
+pub(crate) fn not_current<'a>(state: &'a str, report: &Finish, current: Token) -> Happened<'a> {
+    let happened = refused(state, report.token, report.token.refused_as(current));
+    if report.token < current {
+        return happened;
+    }
+    let said = &report.said;
+    Happened {
+        data: serde_json::json!({ "run_key": said.run_key, "end": said.end.word() }),
+        ..happened
+    }
 }

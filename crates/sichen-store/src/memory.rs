@@ -23,6 +23,7 @@ mod jobs;
 mod leases;
 mod namespaces;
 mod overview;
+mod restore;
 mod runs;
 mod sessions;
 mod shards;
@@ -54,6 +55,7 @@ use sichen_core::port::{
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
+use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::{Kept, Told};
 
 use crate::clock::{Clock, Keeper};
@@ -135,6 +137,15 @@ impl Store for MemoryStore {
             self.keeper.accept(self.keeper.kept().accepts + 1);
             Ok(Some(step))
         })
+    }
+    fn get_restore(&self) -> Answer<'_, Option<Restore>> {
+        self.read(|s, _| s.restore)
+    }
+    fn begin_restore(&self, op: Op, known: u32) -> Answer<'_, Restore> {
+        self.write(op, move |tx| restore::begin(tx, known))
+    }
+    fn decide_restore(&self, op: Op, decided: Decided) -> Answer<'_, Verdict> {
+        self.write(op, move |tx| restore::decide(tx, decided))
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
         self.read(move |s, _| s.ops.contains(&op))

@@ -43,6 +43,7 @@ mod namespaces;
 mod overview;
 mod param;
 mod password;
+mod restored;
 mod row;
 mod runs;
 mod sessions;
@@ -80,6 +81,7 @@ use sichen_core::port::{
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
+use sichen_core::restore::{Decided, Restore, Subject, Verdict};
 use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
 
@@ -232,9 +234,35 @@ impl PostgresStore {
     /// committed, or the database is of a newer version; [`Error::ReadOnly`] if it is a standby;
     /// [`Error::Corrupt`] if the database is not what its migrations say.
     pub async fn open(url: &str, options: Options) -> Result<Self, Error> {
-        Ok(Self {
+        let store = Self {
             engine: Engine::open(url, options).await?,
-        })
+        };
+        store.settle().await?;
+        Ok(store)
+    }
+
+    /// Takes note of where the database is, and of a copy or another timeline ([`restored::settle`]).
+    async fn settle(&self) -> Result<(), Error> {
+        let places: Answer<'_, _> = read!(self, [], |read| restored::places(read).await);
+        let changed = match places.await {
+            Ok((now, before)) => now != before,
+            Err(error) => {
+                // Not everybody may ask it everywhere; what it tells is only noticed earlier by it.
+                tracing::warn!(%error, "it can't be asked which installation of PostgreSQL this is");
+                false
+            }
+        };
+        if !changed {
+            return Ok(());
+        }
+        let settled: Answer<'_, ()> = write!(self, None, [], |tx| {
+            tx.take_turn(kept::Turn::Claim, "").await?;
+            let duties = restored::duties(tx).await?;
+            tx.lock_duties(duties, false).await?;
+            tx.tell_time().await?;
+            restored::settle(tx).await
+        });
+        settled.await
     }
 
     /// The whole content of the store at `url`, from one snapshot. Nothing is written there: rights to
@@ -287,18 +315,6 @@ impl PostgresStore {
         };
         Engine::look(url, options).await
     }
-
-    /// Raises the store's epoch, so that every token granted from now on is above all that a lost
-    /// tail may have given out: to be called once after a restore.
-    ///
-    /// # Errors
-    /// [`Error`] if it was not committed.
-    pub fn raise_epoch(&self) -> Answer<'_, u32> {
-        write!(self, None, [], |tx| {
-            tx.tell_time().await?;
-            tx.raise_epoch().await
-        })
-    }
 }
 
 /// The texts of the duties of `fences`.
@@ -317,6 +333,31 @@ impl Store for PostgresStore {
         write!(self, Some(op), [], |tx| {
             tx.tell_time().await?;
             clock::accept(tx).await
+        })
+    }
+    fn get_restore(&self) -> Answer<'_, Option<Restore>> {
+        glance!(self, [], |read| restored::get(read).await)
+    }
+    fn begin_restore(&self, op: Op, known: u32) -> Answer<'_, Restore> {
+        write!(self, Some(op), [], |tx| {
+            tx.take_turn(kept::Turn::Claim, "").await?;
+            let duties = restored::duties(tx).await?;
+            tx.lock_duties(duties, false).await?;
+            tx.tell_time().await?;
+            restored::begin(tx, known).await
+        })
+    }
+    fn decide_restore(&self, op: Op, decided: Decided) -> Answer<'_, Verdict> {
+        write!(self, Some(op), [decided], |tx| {
+            // In turn with the next restore's beginning and with whoever would take a duty.
+            tx.take_turn(kept::Turn::Claim, "").await?;
+            match &decided.subject {
+                Subject::Job(job, _) => tx.lock_jobs(vec![job.0]).await?,
+                Subject::Run(run) => tx.lock_runs(&[*run]).await?,
+                Subject::Rest => {}
+            }
+            tx.tell_time().await?;
+            restored::decide(tx, decided).await
         })
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {

@@ -26,6 +26,7 @@ use sichen_core::model::{
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::Error;
+use sichen_core::restore::{Restore, TAKEN_AS_DONE};
 use uuid::Uuid;
 
 type Result<T> = std::result::Result<T, Error>;
@@ -113,7 +114,7 @@ impl<C: Cells> Row<C> {
     fn parsed<T>(self, i: usize, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
         parse(self.0.text(i)?).ok_or_else(|| self.bad(i, what))
     }
-    fn maybe<T>(self, i: usize, f: impl Fn(Self, usize) -> Result<T>) -> Result<Option<T>> {
+    pub fn maybe<T>(self, i: usize, f: impl Fn(Self, usize) -> Result<T>) -> Result<Option<T>> {
         let null = self.0.is_null(i)?;
         if null { Ok(None) } else { f(self, i).map(Some) }
     }
@@ -432,6 +433,19 @@ impl<C: Cells> Row<C> {
         })
     }
 
+    /// A restore that is not decided.
+    pub fn restore(self) -> Result<Option<Restore>> {
+        let (Some(at), Some(mark)) = (self.opt_at(1)?, self.opt_at(2)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Restore {
+            epoch: self.u32(0)?,
+            at,
+            mark,
+            newest: self.u64(3)?,
+        }))
+    }
+
     /// An instant with what a backfill sees of it.
     pub fn instant(self) -> Result<Facts> {
         let at = self.at(0)?;
@@ -451,6 +465,7 @@ impl<C: Cells> Row<C> {
         let holds = self.opt_at(8)?.is_some_and(|from| from <= at);
         let record = match (self.flag(10)?, holds) {
             (true, _) => Some(Record::Removed),
+            (false, true) if self.text(9)? == TAKEN_AS_DONE => Some(Record::Removed),
             (false, true) if self.text(9)? == "coalesced" => Some(Record::Covered),
             (false, true) => Some(Record::Skipped),
             (false, false) => None,

@@ -45,6 +45,7 @@ mod migrate;
 mod namespaces;
 mod overview;
 mod restore;
+mod restored;
 mod row;
 mod runs;
 mod sealed;
@@ -82,6 +83,7 @@ use sichen_core::port::{
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
 };
+use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
 use tokio::sync::mpsc;
 
@@ -167,8 +169,9 @@ impl SqliteStore {
         restore::inspect(file)
     }
 
-    /// Puts the backup `file` into the data directory `dir`, under a higher epoch. `replace`: also if a
-    /// store is there, which is then kept beside it. Blocks.
+    /// Puts the backup `file` into the data directory `dir`, under a higher epoch, and lets `op` begin its
+    /// restore ([`Store::begin_restore`]). `replace`: also if a store is there, which is then kept beside
+    /// it. Blocks.
     ///
     /// # Errors
     /// [`BackupError`]: the directory's store is as it was.
@@ -176,9 +179,10 @@ impl SqliteStore {
         file: &Path,
         dir: &Path,
         replace: bool,
-        clock: &dyn Clock,
+        clock: Arc<dyn Clock>,
+        op: Op,
     ) -> std::result::Result<Restored, BackupError> {
-        restore::put(file, dir, replace, clock)
+        restore::put(file, dir, replace, clock, op)
     }
 
     /// An empty store that lives as long as the value: for tests and simulation. Calls are carried
@@ -190,15 +194,6 @@ impl SqliteStore {
         Ok(Self {
             engine: Engine::in_memory(clock)?,
         })
-    }
-
-    /// Raises the store's epoch, so that every token granted from now on is above all that a lost
-    /// tail may have given out: to be called once after a restore.
-    ///
-    /// # Errors
-    /// [`Error`] if it was not committed.
-    pub fn raise_epoch(&self) -> Answer<'_, u32> {
-        self.engine.write(None, |tx| tx.raise_epoch())
     }
 
     fn read<'a, T: Send + 'static>(
@@ -226,6 +221,15 @@ impl Store for SqliteStore {
     }
     fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
         self.write(op, clock::accept)
+    }
+    fn get_restore(&self) -> Answer<'_, Option<Restore>> {
+        self.read(restored::get)
+    }
+    fn begin_restore(&self, op: Op, known: u32) -> Answer<'_, Restore> {
+        self.write(op, move |tx| restored::begin(tx, known))
+    }
+    fn decide_restore(&self, op: Op, decided: Decided) -> Answer<'_, Verdict> {
+        self.write(op, move |tx| restored::decide(tx, decided))
     }
     fn find_op(&self, op: OpId) -> Answer<'_, bool> {
         self.read(move |r| r.exists(sql::FIND_OP, [row::blob(op.0)]))

@@ -212,8 +212,9 @@ impl Server {
         holder == Some(pid) && lines.nth(6) == Some("ready")
     }
 
-    /// A program of the server's, as a user who may run it; it ends with this thread of the test.
-    fn command(&self, program: &str) -> Command {
+    /// A program of the server's, as a user who may run it and write in [`Server::socket_dir`]; it ends with this
+    /// thread of the test.
+    pub fn command(&self, program: &str) -> Command {
         self.command_of(&self.programs.join(program))
     }
 

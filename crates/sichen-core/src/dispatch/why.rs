@@ -27,6 +27,8 @@ pub enum Reason {
     Backoff,
     /// Its time has not come.
     NotYet,
+    /// The store went back, and people have not decided yet what becomes of the time that it has lost.
+    Restore,
     /// No worker serves its pool.
     NoWorker,
     /// No live server has its pool.
@@ -49,12 +51,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::Stopping,
         Reason::Queued,
         Reason::Replacing,
         Reason::Backoff,
         Reason::NotYet,
+        Reason::Restore,
         Reason::NoWorker,
         Reason::NoOwner,
         Reason::Parallelism,
@@ -75,6 +78,7 @@ impl Reason {
             Reason::Replacing => "replacing",
             Reason::Backoff => "backoff",
             Reason::NotYet => "not_yet",
+            Reason::Restore => "restore",
             Reason::NoWorker => "no_worker",
             Reason::NoOwner => "no_owner",
             Reason::Parallelism => "parallelism",
@@ -125,6 +129,8 @@ pub struct Facts {
     pub namespace: Option<(u32, u32)>,
     /// Whether a capacity that the run uses is short for one more shard.
     pub capacity: bool,
+    /// Whether a restore is not decided.
+    pub restore: bool,
     /// Whether a live server has the pool.
     pub owned: bool,
     /// The pool's workers.
@@ -147,6 +153,7 @@ pub fn why(shard: &Waiting<'_>, facts: &Facts) -> Reason {
         Reason::Replacing => facts.waits == Some(WaitsFor::Replaced),
         Reason::Backoff => early && shard.retries,
         Reason::NotYet => early,
+        Reason::Restore => facts.restore,
         Reason::NoWorker => facts.workers.is_empty(),
         Reason::NoOwner => !facts.owned,
         Reason::Parallelism => is_full(facts.running),

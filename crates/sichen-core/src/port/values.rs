@@ -10,7 +10,7 @@ use crate::dispatch::queue::{self, Lane, Place};
 use crate::ids::{BackfillId, JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
-use crate::lifecycle::{RunState, ShardState, StopCause};
+use crate::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
 use crate::model::{
     Appearance, Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Session,
     Shard, Waits, WorkerIdentity,
@@ -381,6 +381,17 @@ pub struct Finish {
     pub failure: Option<Failure>,
     /// For a plan step that succeeded: the run's shards.
     pub expand: Option<Vec<Descriptor>>,
+    /// What the holder says of the attempt.
+    pub said: Said,
+}
+
+/// What the holder says of an attempt: all that is known of it where a restore has lost the store's own record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The run as people see it; empty if the holder has forgotten.
+    pub run_key: String,
+    /// How it ended.
+    pub end: AttemptEnd,
 }
 
 impl Finish {

@@ -21,6 +21,7 @@ use sichen_core::lifecycle::{ShardState, WaitsFor};
 use sichen_core::model::{DutyKey, Hold, Node, Run, Session, Shard, Standing};
 use sichen_core::name::Name;
 use sichen_core::port::{MAX_PAGE, Page, RunFilter};
+use sichen_core::restore::Restore;
 
 use super::{Control, Error};
 
@@ -108,6 +109,8 @@ pub struct Facts {
     pub capacities: Vec<Standing>,
     /// Who holds those, the first few of each.
     pub holds: Vec<Hold>,
+    /// A restore that is not decided.
+    pub restore: Option<Restore>,
     /// Who owns the pool, if its owner lives.
     pub owner: Option<NodeId>,
     /// How many shards of its namespace run, and how many may, if that is limited.
@@ -185,6 +188,7 @@ impl Control {
             ahead,
             capacities,
             holds,
+            restore: store.get_restore().await?,
             owner,
             now,
         };
@@ -366,6 +370,7 @@ fn asked(facts: &Facts, running: u32) -> why::Facts {
         running: (running, facts.run.terms.parallelism),
         namespace: facts.namespace,
         capacity: why_capacity(facts).is_some(),
+        restore: facts.restore.is_some(),
         owned: facts.owner.is_some(),
         workers: workers.collect(),
         now: facts.now,
@@ -406,6 +411,10 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
                  --config FILE`), or name a pool that has workers in `spec.pool` (`sichen get workers`)"
             ),
             "a worker of the pool".to_owned(),
+        ),
+        Reason::Restore => (
+            facts.restore.as_ref().map_or_else(String::new, waits_for),
+            "the decision about it (`sichen restore decide`)".to_owned(),
         ),
         Reason::NoOwner => (
             format!("no live server has the pool {pool}; one takes it when the old lease ends"),
@@ -468,6 +477,14 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
         ),
     };
     (text, ends)
+}
+
+fn waits_for(restore: &Restore) -> String {
+    format!(
+        "the store went back: what happened after {} is lost, and nothing is granted until people have decided what \
+         becomes of it (`sichen restore show`)",
+        restore.mark
+    )
 }
 
 fn nobody_offers(asked: &why::Facts, pool: &Name, handler: &str) -> String {

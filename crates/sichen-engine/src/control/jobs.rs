@@ -1,5 +1,6 @@
 //! Jobs: applied, paused, resumed, deleted.
 
+use jiff::Timestamp;
 use sichen_core::document::{Close, Document, check};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::layout::MAX_SHARDS;
@@ -144,11 +145,25 @@ impl Control {
     /// What the job's present revision still decides, up to now.
     async fn close(&self, job: &Job, how: Close) -> Result<Advance, Error> {
         let store = &*self.context.store;
+        let now = store.now().await?;
+        if matches!(how, Close::Live | Close::Pausing) {
+            self.is_not_lost(job).await?;
+        }
+        self.close_at(job, how, now).await
+    }
+
+    /// The same up to `now`.
+    pub(super) async fn close_at(
+        &self,
+        job: &Job,
+        how: Close,
+        now: Timestamp,
+    ) -> Result<Advance, Error> {
+        let store = &*self.context.store;
         let document = self.documents.get(store, job.uid, job.revision).await?;
         let calendars = self.documents.calendars(store, &document).await?;
         let (timing, _) = document.sound_timing(job.uid, &calendars);
         let timing = timing.of(job);
-        let now = store.now().await?;
         let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;
         let closing = advance(job, &document, &timing, plan, &open, now);

@@ -30,6 +30,8 @@ pub(super) struct State {
     pub valid_until: Option<Timestamp>,
     /// Until when each duty is known to be in a live node's hands.
     pub held_until: Option<Timestamp>,
+    /// The restore that was told of last.
+    pub restored: Option<Timestamp>,
     pub owned: BTreeMap<DutyKey, Term>,
     /// Owned still, but used no more: to be given up at the next look.
     pub leaving: BTreeMap<DutyKey, Term>,

@@ -11,9 +11,9 @@ use sichen_core::document::Document;
 use sichen_core::ids::ShardKey;
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
-use sichen_core::lifecycle::shard::{Ending, Facts, Refused, Transition, on_end};
+use sichen_core::lifecycle::shard::{Ending, Facts, Transition, on_end};
 use sichen_core::model::Failure;
-use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, ShardFacts};
+use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, Said, ShardFacts};
 use sichen_core::retry::Policy;
 
 use super::{Plan, Report, ReportVerdict, Sessions, Source};
@@ -176,12 +176,7 @@ impl Sessions {
             .unwrap_or_default();
         let code = report.failure.as_ref().map_or("", |f| f.code.as_str());
         let decided = on_end(&facts, report.token, report.ending, code, &policy, now);
-        let transition = decided.unwrap_or_else(|refusal| {
-            if let Refused::Unknown { .. } = refusal {
-                tracing::error!(shard = %report.key, %refusal, "a worker holds a token that this store has not granted");
-            }
-            refused
-        });
+        let transition = decided.unwrap_or(refused);
         if let Some(failure) = &mut report.failure {
             note_rule(failure, &transition, &policy);
         }
@@ -231,6 +226,10 @@ fn finish(report: Report, transition: Transition, expand: Option<Vec<Descriptor>
         progress: report.progress,
         failure: report.failure,
         expand,
+        said: Said {
+            run_key: report.run_key,
+            end: report.ending.attempt_end(),
+        },
     }
 }
 
@@ -239,6 +238,21 @@ fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
         FinishVerdict::Accepted(_) => ReportVerdict::Accepted,
         FinishVerdict::Duplicate => ReportVerdict::Duplicate,
         FinishVerdict::Contradicts => ReportVerdict::Contradicts,
+        FinishVerdict::Stale { current } if item.token > current => {
+            tracing::error!(
+                shard = %item.key,
+                token = %item.token,
+                %current,
+                "SC2003: a worker holds a token that this store has not granted: the store has lost its newest records"
+            );
+            ReportVerdict::Stale {
+                detail: format!(
+                    "SC2003: token {} was never granted by this store, where shard {} is at token {current}: it \
+                     went back since",
+                    item.token, item.key
+                ),
+            }
+        }
         FinishVerdict::Stale { current } => ReportVerdict::Stale {
             detail: format!(
                 "SC2001: token {} is stale; shard {} is at token {current}",

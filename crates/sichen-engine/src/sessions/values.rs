@@ -126,6 +126,8 @@ pub struct Report {
     pub progress: Option<Progress>,
     /// What a plan step found.
     pub plan: Option<Plan>,
+    /// What the worker calls the run; empty if it has forgotten.
+    pub run_key: String,
 }
 
 /// Who hands reports in.

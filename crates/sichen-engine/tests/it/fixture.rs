@@ -234,6 +234,7 @@ pub fn report(key: ShardKey, token: Token, ending: Ending) -> Report {
         failure: None,
         progress: None,
         plan: None,
+        run_key: "a:manual:key".to_owned(),
     }
 }
 

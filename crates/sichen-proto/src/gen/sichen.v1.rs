@@ -250,6 +250,9 @@ pub struct Finish {
     /// Newest checkpoint of the attempt, so that a report that overtakes one loses nothing.
     #[prost(message, optional, tag = "12")]
     pub checkpoint: ::core::option::Option<Checkpoint>,
+    /// As in the grant: what a report is about where the server's store has lost the run.
+    #[prost(string, tag = "13")]
+    pub run_key: ::prost::alloc::string::String,
 }
 /// What a plan step found.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

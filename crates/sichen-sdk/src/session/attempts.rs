@@ -141,6 +141,14 @@ impl Session {
         if seen_before || self.reports.contains_key(&lease) {
             return;
         }
+        if lease.epoch() < self.epoch && !self.behind {
+            self.behind = true;
+            self.note(Note::OlderEpoch {
+                lease,
+                known: self.epoch,
+            });
+        }
+        self.epoch = self.epoch.max(lease.epoch());
         if let Some((reason, detail)) = self.reason_to_reject(&grant, lease) {
             self.reject(lease, reason, detail);
             return;
@@ -200,6 +208,14 @@ impl Session {
         }
         if self.drain.is_some() || self.leaving.is_some() {
             return Some((v1::Reason::Draining, String::new()));
+        }
+        if self.behind {
+            let detail = format!(
+                "SC2006: the store is of epoch {} and this worker has worked under epoch {}",
+                lease.epoch(),
+                self.epoch
+            );
+            return Some((v1::Reason::Degraded, detail));
         }
         if self.degraded {
             return Some((
@@ -452,6 +468,7 @@ impl Session {
             },
             reason: reason.into(),
             checkpoint: attempt.newest,
+            run_key: attempt.grant.run_key,
         };
         let report = Report::new(finish);
         self.journal(JournalOp::Finish(Box::new(report.finish.clone())));

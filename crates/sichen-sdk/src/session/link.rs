@@ -117,7 +117,7 @@ impl Session {
                 Vec::new()
             },
             highest_grant_seen: self.live.as_ref().map_or(0, |live| live.grants.highest()),
-            degraded: self.degraded,
+            degraded: self.degraded || self.behind,
             draining: self.drain.is_some(),
         };
         if let Some(live) = &mut self.live {
@@ -248,7 +248,7 @@ impl Session {
             Some(live) if now >= live.next_beat => self.held(now),
             _ => return,
         };
-        let degraded = self.degraded;
+        let degraded = self.degraded || self.behind;
         let Some(live) = &mut self.live else { return };
         live.beat_seq += 1;
         live.next_beat = now.plus(live.beat_ms);

@@ -90,6 +90,10 @@ pub struct Session {
     /// Attempts that were killed and do not end.
     stuck: BTreeSet<Lease>,
     degraded: bool,
+    /// The highest epoch of a store that a token was granted under, as far as this process knows.
+    epoch: u64,
+    /// A grant came under an older one: the store went back, and nothing more is taken.
+    behind: bool,
     drain: Option<Drain>,
     /// Set once the process is to leave as soon as nothing runs.
     leaving: Option<ExitReason>,
@@ -122,16 +126,19 @@ impl Session {
         let mut reports = BTreeMap::new();
         let mut backlog = 0;
         let mut dead = BTreeMap::new();
+        let mut epoch = 0;
         for entry in recovered {
             match entry {
                 Recovered::Finished(finish) => {
                     if let Some(lease) = Lease::from_wire(finish.shard, finish.token) {
                         let report = Report::recovered(finish);
                         backlog += report.bytes();
+                        epoch = epoch.max(lease.epoch());
                         reports.insert(lease, report);
                     }
                 }
                 Recovered::RunningDead { lease, checkpoint } => {
+                    epoch = epoch.max(lease.epoch());
                     dead.insert(lease, checkpoint);
                 }
             }
@@ -150,6 +157,8 @@ impl Session {
             dead,
             stuck: BTreeSet::new(),
             degraded: false,
+            epoch,
+            behind: false,
             drain: None,
             leaving: None,
             exited: false,

@@ -169,6 +169,15 @@ impl Play {
             .collect()
     }
 
+    fn rejects(out: &[Output]) -> Vec<v1::Reject> {
+        out.iter()
+            .filter_map(|output| match output {
+                Output::Send(ToServer::Reject(reject)) => Some(reject.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
     fn finishes(out: &[Output]) -> Vec<v1::Finish> {
         out.iter()
             .filter_map(|output| match output {

@@ -39,6 +39,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The epoch of the store that granted it: the upper half of its token.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.token >> 32
+    }
+
     /// From a message; `None` if the shard is missing or the token is 0.
     #[must_use]
     pub fn from_wire(shard: Option<v1::ShardRef>, token: u64) -> Option<Lease> {
@@ -299,6 +305,13 @@ pub enum Note {
         lease: Lease,
         /// Why.
         reason: v1::Reason,
+    },
+    /// A grant came under an older epoch than this worker has worked under: the store went back.
+    OlderEpoch {
+        /// The grant.
+        lease: Lease,
+        /// The epoch that is known.
+        known: u64,
     },
     /// The server sent what makes no sense.
     BadMessage(&'static str),

@@ -505,6 +505,12 @@ fn say(note: &Note) {
         Note::SessionLost { why, stopped } => tracing::warn!(why, stopped, "session lost"),
         Note::Dropped { lease, why } => tracing::warn!(%lease, why, "report dropped"),
         Note::Rejected { lease, reason } => tracing::info!(%lease, ?reason, "grant given back"),
+        Note::OlderEpoch { lease, known } => tracing::error!(
+            %lease,
+            known,
+            "SC2006: the store has an older epoch than this worker has worked under: it went back, and nothing more \
+             is taken; see what was restored, then restart the worker"
+        ),
         Note::BadMessage(what) => tracing::warn!(what, "the server sent what makes no sense"),
         Note::Stuck(lease) => tracing::error!(%lease, "the attempt was killed and does not stop"),
     }

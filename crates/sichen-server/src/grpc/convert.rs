@@ -186,6 +186,7 @@ pub(super) fn report(finish: v1::Finish) -> Option<Report> {
         failure: finish.error.map(failure).or_else(|| unsaid(ending, why)),
         progress: finish.counters.as_ref().map(progress),
         plan,
+        run_key: clean(&finish.run_key, 512),
     })
 }
 

@@ -527,5 +527,6 @@ fn rejected(reject: v1::Reject) -> Option<Report> {
         }),
         progress: None,
         plan: None,
+        run_key: String::new(),
     })
 }

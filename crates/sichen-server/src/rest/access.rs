@@ -116,6 +116,9 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("GET", "/namespaces", View, Cluster),
     ("GET", "/namespaces/{name}", View, Cluster),
     ("POST", "/namespaces/{name}", Administer, Cluster),
+    ("GET", "/restore", Administer, Cluster),
+    ("POST", "/restore/begin", Administer, Cluster),
+    ("POST", "/restore/decide", Administer, Cluster),
 
     ("GET", "/tokens", Administer, Each),
     ("POST", "/tokens", Administer, Each),

@@ -8,6 +8,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use sichen_core::ids::{RunId, SessionId};
 use sichen_core::name::JobName;
+use sichen_core::port;
+use sichen_core::restore::Restore;
 
 use super::answer::Answer;
 use super::request::Segments;
@@ -111,6 +113,14 @@ pub(super) async fn readyz(State(api): State<Api>) -> (StatusCode, Json<wire::He
     (code, Json(wire::Health { status }))
 }
 
+/// Why nothing fires after a restore.
+fn went_back(restore: &Restore) -> String {
+    format!(
+        "SC4030: the store went back: what happened after {} is lost, and nothing fires or is granted until that is decided (sichen restore show, sichen restore decide)",
+        restore.mark
+    )
+}
+
 /// Why the node can't do its work now.
 pub(super) async fn unready(api: &Api) -> Option<String> {
     let silent = || Some("the store does not answer".to_owned());
@@ -121,13 +131,15 @@ pub(super) async fn unready(api: &Api) -> Option<String> {
     // In a task of its own, because a store call that has begun must not be dropped.
     let asked = api.0.running.spawn(async move {
         let told = store.clock().await;
+        let restore = store.get_restore().await;
         drop(probe);
-        told
+        Ok::<_, port::Error>((told?, restore?))
     });
     let coordinator = &api.0.engine.coordinator;
     match tokio::time::timeout(READY_TIMEOUT, asked).await {
-        Ok(Ok(Ok(told))) if coordinator.is_ready(told.now) => clock::alarm(&told),
-        Ok(Ok(Ok(told))) if coordinator.is_live(told.now) => {
+        Ok(Ok(Ok((_, Some(restore))))) => Some(went_back(&restore)),
+        Ok(Ok(Ok((told, None)))) if coordinator.is_ready(told.now) => clock::alarm(&told),
+        Ok(Ok(Ok((told, None)))) if coordinator.is_live(told.now) => {
             let idle = || "a duty is in nobody's hands (yet, or any more)".to_owned();
             Some(clock::alarm(&told).unwrap_or_else(idle))
         }

@@ -48,7 +48,8 @@ fn roles(grants: &Grants) -> Vec<wire::RoleIn> {
     roles.collect()
 }
 
-fn shown(token: &AccessToken, now: Timestamp) -> wire::Token {
+/// A token without its secret.
+pub(super) fn shown(token: &AccessToken, now: Timestamp) -> wire::Token {
     let asked = &token.asked;
     let (given, pool, handlers) = match &asked.purpose {
         Purpose::Api(grants) => (roles(grants), None, Vec::new()),

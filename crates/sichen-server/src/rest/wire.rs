@@ -22,6 +22,7 @@ mod import;
 mod jobs;
 mod namespaces;
 mod overview;
+mod restore;
 mod runs;
 mod shards;
 mod tokens;
@@ -55,6 +56,7 @@ pub use jobs::{
 };
 pub use namespaces::{Namespace, NamespacePage, SetNamespace};
 pub use overview::{JobCounts, LoadPart, Overview, RunCounts, SkippedInstants};
+pub use restore::{DecideRestore, DecidedRestore, LostReport, Restore, RestoredJob};
 pub use runs::{
     Nominal, Period, Preview, RetryRun, Run, RunPage, ShardCounts, StartRun, StartRuns,
     StartedOrProblem, StartedRun, StartedRuns, Stop,

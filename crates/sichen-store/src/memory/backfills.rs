@@ -10,6 +10,7 @@ use sichen_core::ids::{BackfillId, JobUid, Occasion, RunId};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::{Decision, DutyKey, Run, partition_of};
 use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
+use sichen_core::restore::TAKEN_AS_DONE;
 
 use super::state::{Happened, State, Tx};
 use super::{capped, runs};
@@ -322,6 +323,7 @@ fn facts(state: &State, job: JobUid, at: Timestamp) -> Facts {
     // That a run was removed goes before what was decided of the instant before it ran.
     let record = match skip_of(state, job, at) {
         _ if removed => Some(Record::Removed),
+        Some(place) if state.decisions[place].1.reason == TAKEN_AS_DONE => Some(Record::Removed),
         Some(place) if state.decisions[place].1.reason == "coalesced" => Some(Record::Covered),
         Some(_) => Some(Record::Skipped),
         None => None,

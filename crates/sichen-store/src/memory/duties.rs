@@ -74,7 +74,7 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fe
             .get(&id)
             .is_some_and(|n| !has_expired(n.expires_at, now))
     };
-    if !alive(tx.state, node) {
+    if !alive(tx.state, node) || tx.state.restore.is_some() {
         return Vec::new();
     }
     let mut owned = Vec::new();

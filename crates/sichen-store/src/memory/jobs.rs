@@ -276,7 +276,11 @@ pub(super) fn advance_all(
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Option<Vec<CreateVerdict>> {
+pub(super) fn advance(
+    tx: &mut Tx<'_>,
+    fences: &[Fence],
+    item: Advance,
+) -> Option<Vec<CreateVerdict>> {
     let row = tx
         .state
         .jobs

@@ -21,7 +21,7 @@ use sichen_core::zoo;
 use super::capacities;
 use super::namespaces;
 use super::shards::{self, Ended};
-use super::state::{EPOCH, Happened, State, Tx};
+use super::state::{Happened, State, Tx};
 
 fn grantable_runs<'a>(state: &'a State, pool: &'a Name) -> impl Iterator<Item = &'a Run> {
     state
@@ -183,7 +183,7 @@ pub(super) fn hand_over(
     let from = if born { "" } else { shard.state.word() };
     shard.state = ShardState::Running;
     if !zoo::is("grant-keeps-token") || shard.token.0 == 0 {
-        shard.token = shard.token.next(EPOCH);
+        shard.token = shard.token.next(tx.state.epoch);
     }
     shard.attempt += 1;
     shard.used += 1;

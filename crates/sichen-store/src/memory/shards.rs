@@ -12,17 +12,23 @@ use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint
 use sichen_core::timeouts;
 use sichen_core::zoo;
 
-use super::state::{EPOCH, Happened, Tx};
+use super::state::{Happened, Tx};
 use super::{capacities, runs};
+use crate::happened;
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
     let Some(row) = tx.state.shards.get(&f.key) else {
+        if tx.state.restore.is_some() {
+            let lost = happened::not_current("", &f, Token(0));
+            tx.event(Entity::Shard(f.key), 0, lost);
+        }
         return FinishVerdict::Missing;
     };
     let shard = &row.shard;
     let current = shard.token;
     if f.token != current && !zoo::is("stale-finish-accepted") {
-        refuse(tx, f.key, f.token, "stale");
+        let refused = happened::not_current(shard.state.word(), &f, current);
+        tx.event(Entity::Shard(f.key), 0, refused);
         return FinishVerdict::Stale { current };
     }
     let again = zoo::is("finish-not-idempotent") && shard.digest == f.digest;
@@ -57,17 +63,10 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
 
 /// Records a report that changes nothing.
 pub(super) fn refuse(tx: &mut Tx<'_>, key: ShardKey, token: Token, cause: &str) {
-    let state = tx
-        .state
-        .shards
-        .get(&key)
-        .map_or("", |row| row.shard.state.word());
-    let happened = Happened {
-        token: Some(token),
-        cause,
-        ..Happened::new(Kind::ReportRefused, state, state)
-    };
-    tx.event(Entity::Shard(key), 0, happened);
+    let shard = tx.state.shards.get(&key);
+    let state = shard.map_or("", |row| row.shard.state.word());
+    let refused = happened::refused(state, token, cause);
+    tx.event(Entity::Shard(key), 0, refused);
 }
 
 /// The end of the running attempt of a shard.
@@ -102,7 +101,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
     shard.digest = ended.digest;
     let held_under = shard.token;
     if ended.raise_token {
-        shard.token = shard.token.next(EPOCH);
+        shard.token = shard.token.next(tx.state.epoch);
     }
     if transition.refund {
         shard.used = shard.used.saturating_sub(1);
@@ -191,7 +190,7 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: SaveCheckpoint) -> CheckpointVerdic
     };
     let current = row.shard.token;
     if c.token != current || row.shard.state != ShardState::Running {
-        refuse(tx, c.key, c.token, "stale");
+        refuse(tx, c.key, c.token, c.token.refused_as(current));
         return CheckpointVerdict::Stale { current };
     }
     let over = row.shard.session != Some(c.session) || tx.state.session_over(c.session, tx.now);

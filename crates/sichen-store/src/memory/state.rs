@@ -16,12 +16,10 @@ use sichen_core::model::{
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
+use sichen_core::restore::Restore;
 use sichen_core::zoo;
 
 pub(super) use crate::happened::Happened;
-
-/// The store's epoch; a memory store is never restored.
-pub(super) const EPOCH: u32 = 0;
 
 #[derive(Debug)]
 pub(super) struct JobRow {
@@ -82,6 +80,9 @@ pub(super) struct State {
     pub events: Vec<Event>,
     pub last_event: u64,
     pub last_id: u64,
+    pub epoch: u32,
+    /// The restore that is not decided yet.
+    pub restore: Option<Restore>,
     /// Whether time is held, by the last look at the clock.
     pub held: bool,
     /// Shards that are held, by holder: an index.

@@ -9,8 +9,8 @@ use sichen_core::port::Fence;
 use sichen_core::timekeeping::Kept;
 
 use super::row::{at, int};
-use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
+use super::{restored, sql};
 
 /// The instant `ttl` from now.
 pub(super) fn until(read: &Read, ttl: SignedDuration) -> Timestamp {
@@ -84,7 +84,7 @@ async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
 
 pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Result<Vec<Fence>> {
     let mut owned = Vec::new();
-    if !is_alive(tx, node).await? {
+    if !is_alive(tx, node).await? || restored::get(tx).await?.is_some() {
         return Ok(owned);
     }
     for key in keys {

@@ -294,7 +294,7 @@ pub(super) async fn advance_all(
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-async fn advance(
+pub(super) async fn advance(
     tx: &mut Tx,
     fences: &[Fence],
     item: Advance,

@@ -22,7 +22,8 @@ use super::batch::Batched;
 use super::param::params;
 use super::row::{ShardRow, at, int, not_before, opt_at, opt_int};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capacities, capped, runs, sql};
+use super::{capacities, capped, restored, runs, sql};
+use crate::happened;
 
 pub(super) async fn get(read: &Read, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
     read.warm(sql::GET_SHARD).await?;
@@ -82,12 +83,17 @@ pub(super) async fn checkpoint_all(
 
 async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
     let Some(row) = tx.shard(f.key).await? else {
+        if restored::get(tx).await?.is_some() {
+            let lost = happened::not_current("", &f, Token(0));
+            tx.event(&Entity::Shard(f.key), 0, &lost)?;
+        }
         return Ok(FinishVerdict::Missing);
     };
     let shard = &row.shard;
     let current = shard.token;
     if f.token != current {
-        refuse(tx, shard, f.token, "stale")?;
+        let refused = happened::not_current(shard.state.word(), &f, current);
+        tx.event(&Entity::Shard(f.key), 0, &refused)?;
         return Ok(FinishVerdict::Stale { current });
     }
     if shard.state != ShardState::Running {
@@ -121,13 +127,8 @@ async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
 
 /// Records a report that changes nothing.
 fn refuse(tx: &mut Tx, shard: &Shard, token: Token, cause: &str) -> Result<()> {
-    let state = shard.state.word();
-    let happened = Happened {
-        token: Some(token),
-        cause,
-        ..Happened::new(Kind::ReportRefused, state, state)
-    };
-    tx.event(&Entity::Shard(shard.key), 0, &happened)
+    let refused = happened::refused(shard.state.word(), token, cause);
+    tx.event(&Entity::Shard(shard.key), 0, &refused)
 }
 
 /// The end of the running attempt of a shard.
@@ -263,7 +264,7 @@ async fn checkpoint(tx: &mut Tx, c: &SaveCheckpoint) -> Result<CheckpointVerdict
     let shard = row.shard;
     let current = shard.token;
     if c.token != current || shard.state != ShardState::Running {
-        refuse(tx, &shard, c.token, "stale")?;
+        refuse(tx, &shard, c.token, c.token.refused_as(current))?;
         return Ok(CheckpointVerdict::Stale { current });
     }
     if shard.session != Some(c.session) || tx.session_over(c.session).await? {

@@ -714,11 +714,15 @@ impl Tx {
         Ok(())
     }
 
-    pub async fn raise_epoch(&mut self) -> Result<u32> {
-        let epoch = epoch::after(self.epoch, self.now);
+    /// Raises the epoch above its own and `known`.
+    pub async fn raise_epoch(&mut self, known: u32) -> Result<u32> {
+        let epoch = epoch::after(self.epoch.max(known), self.now);
         self.must(sql::RAISE_EPOCH, [epoch]).await?;
-        self.exists(sql::LEAVE_NUMBERS_OUT, [int(epoch::NUMBERS_LEFT_OUT)])
-            .await?;
+        // What this node has drawn and not used is behind what is left out.
+        let drawn = std::mem::take(&mut *locked(&self.common.ids)).len() as u64;
+        let out = epoch::NUMBERS_LEFT_OUT;
+        let params = (int(out.saturating_sub(drawn)), int(out));
+        self.exists(sql::LEAVE_NUMBERS_OUT, params).await?;
         Ok(epoch)
     }
 

@@ -8,8 +8,8 @@ use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::port::Fence;
 
 use super::row::{at, int};
-use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
+use super::{restored, sql};
 
 /// The instant `ttl` from now.
 pub(super) fn until(read: &Read<'_>, ttl: SignedDuration) -> Timestamp {
@@ -61,7 +61,7 @@ fn is_alive(read: &Read<'_>, id: NodeId) -> Result<bool> {
 
 pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Result<Vec<Fence>> {
     let mut owned = Vec::new();
-    if !is_alive(tx, node)? {
+    if !is_alive(tx, node)? || restored::get(tx)?.is_some() {
         return Ok(owned);
     }
     for key in keys {

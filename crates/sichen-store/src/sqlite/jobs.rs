@@ -286,7 +286,11 @@ pub(super) fn advance_all(
 }
 
 /// Moves one mark; `None` and nothing written if what it was computed from has changed.
-fn advance(tx: &mut Tx<'_>, fences: &[Fence], item: Advance) -> Result<Option<Vec<CreateVerdict>>> {
+pub(super) fn advance(
+    tx: &mut Tx<'_>,
+    fences: &[Fence],
+    item: Advance,
+) -> Result<Option<Vec<CreateVerdict>>> {
     let Some(row) = tx.job(item.job)?.filter(|row| !row.deleted) else {
         return Ok(None);
     };

@@ -5,24 +5,30 @@
 //!   store is what it was.
 //! - The epoch is raised in the copy before it gets its name: no server ever opens a restored store
 //!   under the epoch of its backup.
-//! - A store that is replaced is kept beside it, under another name.
+//! - A store that is replaced is kept beside it, under another name; access tokens that are over there are over
+//!   in what replaces it.
 //!
 //! # Not here
-//! What is to become of the time since the backup: nobody is asked about it yet (docs/guarantees.md).
+//! What is to become of the time since the backup: people decide it ([`sichen_core::restore`]).
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
-use sichen_core::epoch;
+use sichen_core::access::{AccessToken, MAX_ACCESS_TOKENS};
+use sichen_core::name::Name;
+use sichen_core::port::{Op, Page};
+use sichen_core::restore::Restore;
 
 use super::backup::{self, part_of, sync_parent, take_part};
 use super::directory::{DATABASE, DataDirectory};
 use super::engine::check_version;
 use super::sealed::{self, Backup, Error};
-use super::tx::fault;
-use super::{migrate, sql};
+use super::tx::{Tx, fault};
+use super::write::Writer;
+use super::{access, migrate, restored, row, sql};
 use crate::clock::Clock;
 
 /// Files that may be there before a store is: the lock and the tokens.
@@ -45,6 +51,8 @@ pub struct Restored {
     pub epoch: u32,
     /// Where the store is that was there before.
     pub kept: Option<PathBuf>,
+    /// Access tokens that were live in the backup, and over in the store that was there before.
+    pub revoked: Vec<Name>,
 }
 
 /// Reads and checks the backup `file`, and puts it nowhere.
@@ -63,7 +71,8 @@ pub(super) fn put(
     file: &Path,
     dir: &Path,
     replace: bool,
-    clock: &dyn Clock,
+    clock: Arc<dyn Clock>,
+    op: Op,
 ) -> Result<Restored, Error> {
     let not_restored = |reason: String| Error::NotRestored {
         path: dir.to_owned(),
@@ -84,13 +93,15 @@ pub(super) fn put(
     }
     let part = part_of(&place);
     let _ = fs::remove_file(dir.join("sichen.db.part-journal"));
-    let ready = prepare(file, &part, &place, clock);
-    let (backup, epoch) = ready.inspect_err(|_| {
+    let ready = prepare(file, &part, &place, clock, op);
+    let (backup, begun) = ready.inspect_err(|_| {
         // It is ours alone, by the directory's lock.
         let _ = fs::remove_file(&part);
     })?;
     let kept = match occupied {
-        true => Some(set_aside(&place, epoch).map_err(|e| not_restored(e.to_string()))?),
+        true => {
+            Some(set_aside(&place, begun.restore.epoch).map_err(|e| not_restored(e.to_string()))?)
+        }
         false => None,
     };
     let placed = fs::rename(&part, &place).and_then(|()| sync_parent(&place));
@@ -98,8 +109,9 @@ pub(super) fn put(
     drop(held);
     Ok(Restored {
         backup,
-        epoch,
+        epoch: begun.restore.epoch,
         kept,
+        revoked: begun.revoked,
     })
 }
 
@@ -114,14 +126,21 @@ fn strangers(dir: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Copies the database out of the backup, checks it, brings it to the present schema and raises its
-/// epoch.
+/// What was written into the copy.
+struct Begun {
+    restore: Restore,
+    revoked: Vec<Name>,
+}
+
+/// Copies the database out of the backup, checks it, brings it to the present schema, raises its epoch and
+/// begins its restore.
 fn prepare(
     file: &Path,
     part: &Path,
     place: &Path,
-    clock: &dyn Clock,
-) -> Result<(Backup, u32), Error> {
+    clock: Arc<dyn Clock>,
+    op: Op,
+) -> Result<(Backup, Begun), Error> {
     let not_restored = |reason: String| Error::NotRestored {
         path: place.to_owned(),
         reason,
@@ -140,28 +159,58 @@ fn prepare(
     backup::check(&conn).map_err(damaged)?;
     migrate::migrate(&mut conn)?;
     // The store that is replaced may have lived on after another restore of the same backup.
-    let known = backup.epoch.max(epoch_of(place).unwrap_or(0));
-    let epoch = epoch::after(known, clock.now());
-    let raise = || {
-        let tx = conn.unchecked_transaction()?;
-        tx.execute(sql::RAISE_EPOCH, [epoch])?;
-        tx.execute(
-            sql::LEAVE_NUMBERS_OUT,
-            [epoch::NUMBERS_LEFT_OUT.cast_signed()],
-        )?;
-        tx.commit()
-    };
-    raise().map_err(fault)?;
-    drop(conn);
+    let (known, tokens) = known(place).unwrap_or_default();
+    let (mut writer, _) = Writer::new(conn, clock)?;
+    writer.begin().map_err(|e| e.error(None))?;
+    let begun = writer.run(Some(op), |tx| {
+        Ok(Begun {
+            restore: restored::begin(tx, known)?,
+            revoked: revoke_what_is_over(tx, &tokens)?,
+        })
+    });
+    writer.commit().map_err(|e| e.error(None))?;
+    let begun = begun?;
+    drop(writer);
     copy.sync_all().map_err(|e| not_restored(e.to_string()))?;
-    Ok((backup, epoch))
+    Ok((backup, begun))
 }
 
-/// The epoch of the store that is replaced, if it can be read.
-fn epoch_of(place: &Path) -> Option<u32> {
+/// Epoch and access tokens of the store that is replaced, if it can be read.
+fn known(place: &Path) -> Option<(u32, Vec<AccessToken>)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(place, flags).ok()?;
-    backup::about(&conn).ok().map(|about| about.epoch)
+    let epoch = backup::about(&conn).ok()?.epoch;
+    // One that is damaged further on, or of another version, has at least an epoch.
+    Some((epoch, tokens_of(&conn).unwrap_or_default()))
+}
+
+fn tokens_of(conn: &Connection) -> Option<Vec<AccessToken>> {
+    let mut all = conn.prepare(sql::LIST_ACCESS_TOKENS).ok()?;
+    let rows = all.query_map(("", MAX_ACCESS_TOKENS), |row| {
+        Ok(row::row(row).access_token())
+    });
+    rows.ok()?.map(|token| token.ok()?.ok()).collect()
+}
+
+/// Revokes what is over by the store that is replaced, which knows more than its backup did.
+fn revoke_what_is_over(tx: &mut Tx<'_>, later: &[AccessToken]) -> super::tx::Result<Vec<Name>> {
+    let page = Page {
+        after: None,
+        limit: MAX_ACCESS_TOKENS,
+    };
+    let mut revoked = Vec::new();
+    for token in access::list(tx, &page)? {
+        let same = |other: &&AccessToken| other.asked.name == token.asked.name;
+        let over = later
+            .iter()
+            .find(same)
+            .is_some_and(|later| token.is_over_by(later));
+        if over && token.revoked_at.is_none() {
+            access::revoke(tx, token.asked.name.clone())?;
+            revoked.push(token.asked.name);
+        }
+    }
+    Ok(revoked)
 }
 
 /// Gives the store that is there another name, with the log that belongs to it. The old name goes on

@@ -15,7 +15,8 @@ use sichen_core::timeouts;
 
 use super::row::{ShardRow, at, int, not_before, opt_at, opt_int, word_or_null};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capacities, capped, runs, sql};
+use super::{capacities, capped, restored, runs, sql};
+use crate::happened;
 
 pub(super) fn get(read: &Read<'_>, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
     let mut facts: Vec<ShardFacts> = Vec::with_capacity(keys.len());
@@ -52,12 +53,17 @@ pub(super) fn list_running(read: &Read<'_>, run: RunId, limit: u32) -> Result<Ve
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
     let Some(row) = tx.shard(f.key)? else {
+        if restored::get(tx)?.is_some() {
+            let lost = happened::not_current("", &f, Token(0));
+            tx.event(&Entity::Shard(f.key), 0, &lost)?;
+        }
         return Ok(FinishVerdict::Missing);
     };
     let shard = &row.shard;
     let current = shard.token;
     if f.token != current {
-        refuse(tx, shard, f.token, "stale")?;
+        let refused = happened::not_current(shard.state.word(), &f, current);
+        tx.event(&Entity::Shard(f.key), 0, &refused)?;
         return Ok(FinishVerdict::Stale { current });
     }
     if shard.state != ShardState::Running {
@@ -91,13 +97,8 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
 
 /// Records a report that changes nothing.
 fn refuse(tx: &mut Tx<'_>, shard: &Shard, token: Token, cause: &str) -> Result<()> {
-    let state = shard.state.word();
-    let happened = Happened {
-        token: Some(token),
-        cause,
-        ..Happened::new(Kind::ReportRefused, state, state)
-    };
-    tx.event(&Entity::Shard(shard.key), 0, &happened)
+    let refused = happened::refused(shard.state.word(), token, cause);
+    tx.event(&Entity::Shard(shard.key), 0, &refused)
 }
 
 /// The end of the running attempt of a shard.
@@ -231,7 +232,7 @@ pub(super) fn checkpoint(tx: &mut Tx<'_>, c: &SaveCheckpoint) -> Result<Checkpoi
     let shard = row.shard;
     let current = shard.token;
     if c.token != current || shard.state != ShardState::Running {
-        refuse(tx, &shard, c.token, "stale")?;
+        refuse(tx, &shard, c.token, c.token.refused_as(current))?;
         return Ok(CheckpointVerdict::Stale { current });
     }
     if shard.session != Some(c.session) || tx.session_over(c.session)? {

@@ -18,6 +18,10 @@ macro_rules! statements {
 
 statements! {
     RAISE_EPOCH = "raise_epoch",
+    BEGIN_RESTORE = "begin_restore",
+    END_RESTORE = "end_restore",
+    GET_NEWEST_EVENT = "get_newest_event",
+    GET_RESTORE = "get_restore",
     LEAVE_NUMBERS_OUT = "leave_numbers_out",
     KEEP_OP_RESULT = "keep_op_result",
     GET_OP_RESULT = "get_op_result",
@@ -278,5 +282,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         18,
         "namespaces",
         include_str!("../../sql/sqlite/migrations/0018_namespaces.sql"),
+    ),
+    (
+        19,
+        "restored",
+        include_str!("../../sql/sqlite/migrations/0019_restored.sql"),
     ),
 ];

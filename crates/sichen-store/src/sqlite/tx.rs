@@ -272,9 +272,11 @@ impl<'c> Tx<'c> {
         self.counters.last_id
     }
 
-    pub fn raise_epoch(&mut self) -> Result<u32> {
-        let epoch = epoch::after(self.counters.epoch, self.now);
+    /// Raises the epoch above its own and `known`.
+    pub fn raise_epoch(&mut self, known: u32) -> Result<u32> {
+        let epoch = epoch::after(self.counters.epoch.max(known), self.now);
         self.must(sql::RAISE_EPOCH, [epoch])?;
+        self.must(sql::LEAVE_NUMBERS_OUT, [int(epoch::NUMBERS_LEFT_OUT)])?;
         self.counters.epoch = epoch;
         self.counters.last_id += epoch::NUMBERS_LEFT_OUT;
         self.counters.last_event += epoch::NUMBERS_LEFT_OUT;

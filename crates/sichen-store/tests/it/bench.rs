@@ -20,7 +20,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, Answer, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Finish, FinishVerdict, Grant,
     GrantRefused, GrantVerdict, Granted, NewRun, Op, Page, Reap, Register, RegisterVerdict,
-    Registered, SaveCheckpoint, Store,
+    Registered, Said, SaveCheckpoint, Store,
 };
 use sichen_core::retry::{Backoff, Policy};
 use sichen_core::schedule::Nominal;
@@ -392,6 +392,10 @@ impl Bench {
                 message: "it went wrong".to_owned(),
             }),
             expand: None,
+            said: Said {
+                run_key: "a:manual:key".to_owned(),
+                end: ending.attempt_end(),
+            },
         }
     }
 

@@ -23,8 +23,9 @@ use sichen_core::model::{
 use sichen_core::name::JobName;
 use sichen_core::port::{
     Advance, ApplyCapacity, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun,
-    Op, Page, Reap, Register, RunFilter, SaveCheckpoint, Span, Store,
+    Op, Page, Reap, Register, RunFilter, Said, SaveCheckpoint, Span, Store,
 };
+use sichen_core::restore::{Decided, How, Subject};
 use sichen_core::schedule::follow::{Follow, Wait};
 use sichen_core::schedule::zones::{Taken, Zones};
 use sichen_core::timeouts::Timeouts;
@@ -267,7 +268,7 @@ impl Pair {
         // Whoever reads the clock raises its mark, so both read it alike.
         both!(self, now()).expect("it works");
         let dump = self.memory_dump();
-        match self.dice.roll(29) {
+        match self.dice.roll(30) {
             0 => self.move_clock(),
             1 | 2 => self.duties(&dump),
             3 | 4 => self.apply(&dump),
@@ -284,7 +285,52 @@ impl Pair {
             21 => self.janitor(&dump),
             24..=27 => self.backfill(&dump),
             28 => self.set_namespace(),
+            29 => self.restore(&dump),
             _ => self.look(&dump),
+        }
+    }
+
+    /// Mostly decided at once: while a store waits, hardly anything happens in it.
+    fn restore(&mut self, dump: &Dump) {
+        if self.dice.once_in(4) {
+            let op = self.op();
+            let known = u32::try_from(self.dice.roll(3)).unwrap();
+            both!(self, begin_restore(op, known)).expect("begun");
+        }
+        let waits = both!(self, get_restore()).expect("it works");
+        let epoch = waits.map_or(1, |restore| restore.epoch);
+        for _ in 0..self.dice.roll(3) {
+            let by_job = self.dice.once_in(2);
+            let job = self.dice.pick(&dump.jobs).filter(|_| by_job);
+            let run = self.dice.pick(&dump.runs).map(|run| run.id);
+            let subject = match job.cloned() {
+                Some(job) => {
+                    let step = self.dice.once_in(2).then(|| self.step_of(&job, dump));
+                    Subject::Job(job.uid, step)
+                }
+                None => Subject::Run(run.unwrap_or(RunId(77))),
+            };
+            self.decide_restore(epoch, subject);
+        }
+        if !self.dice.once_in(3) {
+            self.decide_restore(epoch, Subject::Rest);
+        }
+        both!(self, get_restore()).expect("it works");
+    }
+
+    fn decide_restore(&mut self, epoch: u32, subject: Subject) {
+        let op = self.op();
+        let decided = Decided {
+            epoch: epoch + u32::from(self.dice.once_in(9)),
+            subject,
+            how: How::ALL[self.dice.roll(3)],
+            reason: "a reason".to_owned(),
+            evidence: "rows".to_owned(),
+        };
+        both!(self, decide_restore(op, decided)).expect("decided");
+        // The same again, as after an answer that was lost.
+        if self.dice.once_in(4) {
+            both!(self, decide_restore(op, decided)).expect("decided");
         }
     }
 
@@ -1060,6 +1106,7 @@ impl Pair {
                 let expand = matches!(shard.descriptor, Descriptor::Plan { .. })
                     .then(|| vec![Descriptor::Index; self.dice.roll(3)]);
                 let failed = transition.to != ShardState::Succeeded;
+                let transition_end = transition.end;
                 Finish {
                     by: None,
                     key: shard.key,
@@ -1072,6 +1119,10 @@ impl Pair {
                         message: "no".into(),
                     }),
                     expand,
+                    said: Said {
+                        run_key: "a:manual:key".to_owned(),
+                        end: transition_end,
+                    },
                 }
             })
             .collect();

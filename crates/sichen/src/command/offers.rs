@@ -14,7 +14,7 @@ use crate::names;
 use crate::output;
 
 /// Reasons for which a run waits until somebody does something.
-pub const BLOCKED: [&str; 4] = ["no_worker", "no_handler", "no_owner", "draining"];
+pub const BLOCKED: [&str; 5] = ["restore", "no_worker", "no_handler", "no_owner", "draining"];
 
 /// Remarks what no live worker offers of what `documents` need. Nothing is said if that can't be
 /// found out: it is beside the answer.

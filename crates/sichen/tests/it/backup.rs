@@ -6,7 +6,7 @@ use crate::program::{Client, Process, command, err, out, start};
 use crate::scene::{Kind, Scene, text};
 
 /// Runs the program with these words, which must end with `code`; what it wrote.
-fn ends(words: &[&str], code: i32) -> String {
+pub fn ends(words: &[&str], code: i32) -> String {
     let output = command(words).output().unwrap();
     let said = out(&output) + &err(&output);
     assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
@@ -28,6 +28,13 @@ fn a_backup_of_a_working_server_is_restored_elsewhere() {
     scene.client.ok("run early --key k --wait");
     scene.apply_script("open", 4);
     scene.client.ok("run open --key k");
+    let token = format!(
+        "--namespace * --expires never --out {}",
+        text(&scene.path("ci"))
+    );
+    scene
+        .client
+        .ok(&format!("token create ci --role viewer {token}"));
     let (data, file) = (scene.path("server"), scene.path("b.db"));
     let made = ends(&["backup", text(&file), "--data", text(&data)], 0);
     assert!(made.contains("instant  20"), "{made}");
@@ -49,6 +56,11 @@ fn a_backup_of_a_working_server_is_restored_elsewhere() {
         "succeeded"
     );
     client.fails("describe run early:manual:later", 3);
+    // What may have been revoked meanwhile is named.
+    let asked = client.json("restore show");
+    assert_eq!(asked["tokens"][0]["name"], "ci", "{asked}");
+    client.ok("token revoke ci");
+    assert_eq!(client.json("restore show")["tokens"], serde_json::json!([]));
     client.ok("verify");
     // The one that was backed up has not noticed.
     scene.go();

@@ -108,6 +108,15 @@ impl Database {
         Session { client }
     }
 
+    /// Runs a program of PostgreSQL's own, such as `pg_dump`, with these words; files without a path are the
+    /// server's.
+    pub fn run(&self, program: &str, words: &[&str]) {
+        let mut command = self.server.command(program);
+        let output = command.args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {words:?}: {said}");
+    }
+
     /// As a crash would end it.
     pub fn stop_at_once(&mut self) {
         self.server.stop_at_once();

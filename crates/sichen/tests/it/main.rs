@@ -41,6 +41,7 @@ mod peers;
 mod processes;
 mod program;
 mod report;
+mod restore;
 mod scene;
 mod session;
 mod several;

@@ -308,3 +308,24 @@ fn an_attempt_stuck_before_its_session_is_lost_ends_the_process_too() {
     let out = play.server(FromServer::SessionLost(v1::SessionLost::default()));
     assert_eq!(Play::exit(&out), Some(ExitReason::Stuck(lease(1, 6))));
 }
+
+/// A store that was put back without its epoch being raised is found out by whoever has seen the higher one.
+#[test]
+fn a_grant_of_an_older_epoch_is_given_back_and_no_more_is_taken() {
+    let epoch = |n: u64| n << 32;
+    let mut play = Play::up(2);
+    let out = play.server(FromServer::Grant(grant(1, lease(0, epoch(7) + 1))));
+    assert!(Play::rejects(&out).is_empty());
+    for (seq, token) in [(2, epoch(6) + 9), (3, epoch(8) + 1)] {
+        let out = play.server(FromServer::Grant(grant(seq, lease(1, token))));
+        let rejects = Play::rejects(&out);
+        assert_eq!(rejects[0].reason(), v1::Reason::Degraded);
+        assert!(
+            rejects[0].detail.starts_with("SC2006"),
+            "{}",
+            rejects[0].detail
+        );
+    }
+    let beats = Play::beats(&play.pass(5_000));
+    assert!(beats.iter().all(|beat| beat.degraded));
+}

@@ -175,7 +175,7 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `no_owner`, `parallelism`,
+    /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
     /// `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
     pub word: String,
     /// For people.

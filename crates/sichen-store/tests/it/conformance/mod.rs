@@ -23,6 +23,7 @@ mod operations;
 mod overview;
 mod reaping;
 mod reports;
+mod restores;
 mod runs;
 mod schedules;
 mod sessions;
@@ -287,6 +288,13 @@ macro_rules! conforms {
                     what_was_reported_meanwhile_is_not_reaped,
                     the_last_reap_settles_the_run,
                     one_bad_reap_spares_its_neighbours,
+                ;
+                restores:
+                    a_store_that_went_back_waits_for_a_decision,
+                    a_token_of_the_lost_tail_is_refused_by_name,
+                    a_restore_that_begins_while_another_waits_takes_its_marks_on,
+                    decisions_are_recorded_with_what_they_change,
+                    numbers_of_the_lost_tail_do_not_come_again,
                 ;
                 reports:
                     a_report_is_accepted_once_and_repeats_are_duplicates,

@@ -105,3 +105,40 @@ fn a_step_of_the_clock_is_held_by_every_process() {
     assert!(!held(&first));
     assert_eq!(block_on(first.now()).unwrap(), at(3_600));
 }
+
+/// A database that is in another installation than it was is a copy, of whatever moment: it waits for
+/// decisions. A new timeline is mostly a promotion that lost nothing: it raises the epoch alone.
+#[test]
+fn a_database_that_was_copied_waits_and_one_on_a_new_timeline_goes_on() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let schema = server.new_schema();
+    let undecided = || {
+        let store = open(&server, &schema, true).unwrap();
+        block_on(store.get_restore()).unwrap()
+    };
+    let epoch = || {
+        let row = runtime().block_on(
+            server
+                .connect(&schema)
+                .query_one("select store_epoch from meta", &[]),
+        );
+        row.unwrap().get::<_, i64>(0)
+    };
+    assert_eq!(
+        (undecided(), undecided()),
+        (None, None),
+        "a new one, and the same again"
+    );
+    let before = epoch();
+    server.execute(&schema, "update meta set timeline = timeline - 1");
+    assert_eq!(undecided(), None);
+    let promoted = epoch();
+    assert!(promoted > before);
+    server.execute(&schema, "update meta set place = 'another'");
+    let restore = undecided().expect("it is a copy");
+    assert!(i64::from(restore.epoch) > promoted);
+    // Seen again, it is the same restore.
+    assert_eq!(undecided(), Some(restore));
+}

@@ -9,8 +9,9 @@ use sichen_core::ids::{JobUid, Occasion, OpId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::name::JobName;
 use sichen_core::port::{NewRun, Op};
+use sichen_core::restore::{Decided, How, Subject};
 use sichen_store::clock::{ManualClock, SystemClock};
-use sichen_store::sqlite::{BackupError, SqliteStore};
+use sichen_store::sqlite::{BackupError, Restored, SqliteStore};
 
 use super::child;
 use crate::bench::{Bench, at, name, wait};
@@ -22,8 +23,16 @@ fn open(dir: &Path) -> Bench {
     Bench::new(Arc::new(store), clock)
 }
 
-fn clock() -> ManualClock {
-    ManualClock::new(at(0))
+fn op() -> Op {
+    Op {
+        id: OpId(uuid::Uuid::now_v7()),
+        actor: "operator".to_owned(),
+    }
+}
+
+fn restore(file: &Path, dir: &Path, replace: bool) -> Result<Restored, BackupError> {
+    let clock = Arc::new(ManualClock::new(at(0)));
+    SqliteStore::restore(file, dir, replace, clock, op())
 }
 
 /// A store with `runs` runs in `dir`, which nobody has open any more.
@@ -104,7 +113,7 @@ fn a_backup_under_load_is_one_moment_of_the_store() {
     assert_eq!(made.bytes, file.metadata().unwrap().len());
     assert!(made.last_event >= 50);
     let fresh = to.path().join("restored");
-    let restored = SqliteStore::restore(&file, &fresh, false, &clock()).unwrap();
+    let restored = restore(&file, &fresh, false).unwrap();
     assert_eq!(restored.backup, made);
     let copy = open(&fresh);
     assert!((0..50).all(|n| found(&copy, &format!("key {n}"))));
@@ -122,7 +131,7 @@ fn a_backup_of_a_store_that_nobody_has_is_whole_and_changes_nothing_there() {
     SqliteStore::back_up(dir.path(), &file).unwrap();
     assert_eq!(database(), before);
     let fresh = to.path().join("restored");
-    SqliteStore::restore(&file, &fresh, false, &clock()).unwrap();
+    restore(&file, &fresh, false).unwrap();
     assert!(found(&open(&fresh), "key 2"));
 }
 
@@ -156,7 +165,7 @@ fn a_damaged_backup_is_refused_and_nothing_is_made() {
     let target = to.path().join("restored");
     let refused = |bytes: &[u8]| {
         std::fs::write(&bad, bytes).unwrap();
-        let error = SqliteStore::restore(&bad, &target, false, &clock()).unwrap_err();
+        let error = restore(&bad, &target, false).unwrap_err();
         assert!(matches!(error, BackupError::Damaged { .. }), "{error}");
         assert!(!target.exists());
     };
@@ -170,7 +179,7 @@ fn a_damaged_backup_is_refused_and_nothing_is_made() {
     refused(&whole[..whole.len() - 1]);
     refused(&whole[..whole.len() / 2]);
     refused(b"");
-    SqliteStore::restore(&file, &target, false, &clock()).unwrap();
+    restore(&file, &target, false).unwrap();
 }
 
 #[test]
@@ -182,7 +191,7 @@ fn a_restore_keeps_off_a_server_and_off_what_it_was_not_told_to_replace() {
     SqliteStore::back_up(dir.path(), &file).unwrap();
     filled_more(dir.path());
     let refused = |replace| {
-        let error = SqliteStore::restore(&file, dir.path(), replace, &clock()).unwrap_err();
+        let error = restore(&file, dir.path(), replace).unwrap_err();
         assert!(matches!(error, BackupError::NotRestored { .. }), "{error}");
     };
     let server = open(dir.path());
@@ -192,7 +201,7 @@ fn a_restore_keeps_off_a_server_and_off_what_it_was_not_told_to_replace() {
     drop(server);
     refused(false);
     assert!(found(&open(dir.path()), "more"), "it is as it was");
-    let restored = SqliteStore::restore(&file, dir.path(), true, &clock()).unwrap();
+    let restored = restore(&file, dir.path(), true).unwrap();
     let now = open(dir.path());
     assert!(found(&now, "key 1") && !found(&now, "more"));
     drop(now);
@@ -225,7 +234,7 @@ fn a_backup_of_a_newer_schema_is_refused_before_anything_is_put_in_place() {
         9_999
     );
     let target = to.path().join("restored");
-    let error = SqliteStore::restore(&file, &target, false, &clock()).unwrap_err();
+    let error = restore(&file, &target, false).unwrap_err();
     assert!(error.to_string().contains("migration 9999"), "{error}");
     assert!(!target.join("sichen.db").exists());
 }
@@ -242,13 +251,26 @@ fn tokens_and_numbers_of_before_a_restore_are_never_given_again() {
     let (mut last, mut epoch) = ((0, 0), 0);
     for _ in 0..3 {
         let b = open(dir.path());
+        // No server goes on before it is decided what becomes of the time since the backup.
+        assert_eq!(
+            wait(b.store.get_restore()).map(|r| r.epoch),
+            (epoch > 0).then_some(epoch)
+        );
+        let rest = Decided {
+            epoch,
+            subject: Subject::Rest,
+            how: How::Again,
+            reason: "tested".to_owned(),
+            evidence: String::new(),
+        };
+        wait(b.store.decide_restore(op(), rest));
         let (pool, session, run) = (b.pool(), b.session(1), b.run_of(1));
         let token = b.lease(&pool, ShardKey::new(run, 0), session).shard.token;
         assert_eq!(token.0 >> 32, u64::from(epoch));
         assert!((token.0, run.0) > last, "{token} of run {run}");
         last = (token.0, run.0);
         drop(b);
-        let restored = SqliteStore::restore(&file, dir.path(), true, &clock()).unwrap();
+        let restored = restore(&file, dir.path(), true).unwrap();
         assert!(restored.epoch > epoch, "{epoch}, then {}", restored.epoch);
         epoch = restored.epoch;
     }
@@ -262,7 +284,8 @@ fn an_epoch_by_the_clock_is_above_what_the_backup_knows() {
     let file = dir.path().join("b.db");
     SqliteStore::back_up(dir.path(), &file).unwrap();
     let target = dir.path().join("restored");
-    let restored = SqliteStore::restore(&file, &target, false, &SystemClock).unwrap();
+    let restored =
+        SqliteStore::restore(&file, &target, false, Arc::new(SystemClock), op()).unwrap();
     assert!(restored.epoch > 10_000, "{}", restored.epoch);
 }
 

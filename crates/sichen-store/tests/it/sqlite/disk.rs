@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use futures::future::join_all;
-use sichen_core::epoch;
 use sichen_core::ids::{OpId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
@@ -300,23 +299,6 @@ fn a_late_repeat_of_a_stop_or_a_reopening_does_nothing() {
     b.stop(run, StopCause::Fatal);
     assert_eq!(reopen(), RequestVerdict::Already);
     assert_eq!((b.run(run).state, b.run(run).round), (RunState::Failed, 2));
-}
-
-/// After a restore, tokens lie above all that the lost tail may have given out.
-#[test]
-fn a_raised_epoch_lifts_new_tokens_above_all_old_ones() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(dir.path(), Arc::new(ManualClock::new(at(0)))).unwrap();
-    let epoch = wait(store.raise_epoch());
-    assert_eq!(epoch, epoch::after(0, at(0)));
-    drop(store);
-    let b = open(dir.path());
-    let (pool, session) = (b.pool(), b.session(1));
-    let token = b
-        .lease(&pool, ShardKey::new(b.run_of(1), 0), session)
-        .shard
-        .token;
-    assert_eq!(token.0, (u64::from(epoch) << 32) + 1);
 }
 
 /// A worker may report anything; it must not make its run unreadable.
