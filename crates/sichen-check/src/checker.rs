@@ -7,6 +7,7 @@ mod backfills;
 mod capacities;
 mod end;
 mod lost;
+mod slots;
 
 use std::collections::BTreeMap;
 
@@ -147,6 +148,7 @@ pub struct Checker {
     backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
     capacities: BTreeMap<Name, Trail>,
     held: capacities::Held,
+    slots: slots::Slots,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -176,6 +178,7 @@ impl Checker {
             backfills: BTreeMap::new(),
             capacities: BTreeMap::new(),
             held: capacities::Held::default(),
+            slots: slots::Slots::default(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -229,6 +232,7 @@ impl Checker {
             return self.changes_nothing(event);
         }
         self.count_held(event);
+        self.count_slots(event);
         let ver = self.trail(&event.entity).map_or(0, |t| t.ver);
         let first_seen = ver == first_version(&event.entity) - 1;
         if event.ver > ver + 1 && !(self.options.partial && first_seen) {

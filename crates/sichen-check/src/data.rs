@@ -13,6 +13,8 @@ use sichen_core::schedule::zones::Zones;
 #[serde(default)]
 pub(crate) struct Fields {
     pub session: Option<u64>,
+    /// What a worker registered with.
+    pub slots: Option<u64>,
     pub node: Option<u64>,
     pub seq: Option<u64>,
     /// The checkpoint that a grant starts from.

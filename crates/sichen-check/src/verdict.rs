@@ -44,6 +44,7 @@ numbered! {
     I14: "an attempt starts only after the one before has ended",
     I15: "nothing is accepted from an attempt whose token is not the current one",
     I16: "an attempt has one result",
+    I22: "a worker holds no more shards than it has slots",
     I24: "checkpoints only move forward",
     I25: "an attempt starts from the newest checkpoint that was accepted",
     I27: "a run's outcome follows from its shards, and all of them have ended",

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! - No namespace, job or run waits for ever behind another ([`fair`]).
-//! - A plan never gives a session more than its free slots.
+//! - A plan never gives a session more than its free slots, or shards that its worker may not run.
 //!
 //! # Not here
 //! Fetching the snapshot and applying the plan (engine); the truth of the limits (store).
@@ -15,14 +15,15 @@ pub mod fair;
 pub mod queue;
 pub mod why;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::ids::{RunId, SessionId, ShardKey, Token};
+use crate::place::{Keyed, Places, Seats, Terms};
 use fair::{Flow, Order, Shares};
+
+pub use crate::place::Candidate;
 
 /// A shard that waits for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,23 +47,16 @@ pub struct ReadyRun {
     pub since: Timestamp,
     /// Handler its shards need.
     pub handler: Arc<str>,
+    /// Where they may and should run, if the job says so.
+    pub terms: Option<Arc<Terms>>,
+    /// By what they find their worker, where a hash decides.
+    pub keys: Keyed,
     /// How many more of its shards may run now.
     pub room: u32,
+    /// How many shards of its job may run at once.
+    pub most_of_job: u32,
     /// Its next shards, first ready first; a bounded head.
     pub head: Vec<Ready>,
-}
-
-/// A session that can take shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Which.
-    pub session: SessionId,
-    /// Handlers it offers.
-    pub handlers: Vec<String>,
-    /// Its slots.
-    pub slots: u32,
-    /// Shards it holds.
-    pub held: u32,
 }
 
 /// One proposed grant.
@@ -76,21 +70,11 @@ pub struct Placement {
     pub session: SessionId,
 }
 
-/// How good a session is for a shard; the least is chosen. The field order is the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Score {
-    /// Share of its slots that is taken, in thousandths.
-    load: u32,
-    /// Shards held, so that equal shares go to the smaller crowd.
-    held: u32,
-    /// Only to make the choice definite.
-    session: SessionId,
-}
-
-/// Plans grants: least-loaded placement, in the order that [`fair`] gives.
+/// Plans grants: each shard where its run's terms and [`crate::place`] put it, in the order that [`fair`]
+/// gives.
 ///
-/// At most `limit` grants. Shards for which no session offers the handler stay where they are, and count
-/// for nothing.
+/// At most `limit` grants. Shards that no session may ever take stay where they are, and count for
+/// nothing.
 #[must_use]
 pub fn plan(
     runs: &[ReadyRun],
@@ -99,21 +83,29 @@ pub fn plan(
     shares: &mut Shares,
     now: Timestamp,
 ) -> Vec<Placement> {
-    let mut seats = Seats::of(candidates);
-    let offered: Vec<ReadyRun>;
-    let runs = if runs.iter().all(|run| seats.offer(&run.handler)) {
-        runs
-    } else {
-        let kept = runs.iter().filter(|run| seats.offer(&run.handler));
-        offered = kept.cloned().collect();
-        &offered
-    };
-    if runs.is_empty() || seats.free == 0 {
+    let mut places = std::mem::take(&mut shares.places);
+    let plan = placed(runs, candidates, limit, shares, &mut places, now);
+    shares.places = places;
+    plan
+}
+
+fn placed(
+    runs: &[ReadyRun],
+    candidates: &[Candidate],
+    limit: usize,
+    shares: &mut Shares,
+    places: &mut Places,
+    now: Timestamp,
+) -> Vec<Placement> {
+    let mut seats = Seats::of(candidates, places, now);
+    let classes: Vec<Option<usize>> = runs.iter().map(|run| seats.class(run)).collect();
+    seats.note_wanted();
+    if classes.iter().all(Option::is_none) || seats.free == 0 {
         // Nothing is decided, so nobody loses a turn: a pass that knows of nothing is no sign that
         // nothing waits.
         return Vec::new();
     }
-    let mut order = Order::of(shares, runs, now);
+    let mut order = Order::of(shares, runs, |n| classes[n].is_some(), now);
     let mut taken = vec![0_usize; runs.len()];
     let mut plan = Vec::new();
     while plan.len() < limit && seats.free > 0 {
@@ -122,11 +114,13 @@ pub fn plan(
         };
         let (run, taken) = (&runs[next.run], &mut taken[next.run]);
         let left = run.head.len().min(run.room as usize);
-        let session = match run.head.get(*taken) {
-            Some(_) if *taken < left => seats.take(&run.handler),
-            Some(_) | None => None,
-        };
-        let (Some(session), Some(ready)) = (session, run.head.get(*taken)) else {
+        let ready = run.head.get(*taken).filter(|_| *taken < left);
+        let found = ready.zip(classes[next.run]).and_then(|(ready, class)| {
+            let spread = || shares.held_of_run(run.run);
+            let session = seats.take(class, run, ready.key.no.0, spread)?;
+            Some((ready, session))
+        });
+        let Some((ready, session)) = found else {
             order.pass_over(next, now);
             continue;
         };
@@ -139,74 +133,6 @@ pub fn plan(
         order.served(next, *taken < left, now);
     }
     plan
-}
-
-/// Free slots, by what they are good for.
-struct Seats<'a> {
-    /// By session: its slots and what it holds.
-    held: BTreeMap<SessionId, (u32, u32)>,
-    /// Sessions by score. One that was given a shard under another handler stands there with its old
-    /// score until it comes up.
-    by_handler: BTreeMap<&'a str, BinaryHeap<Reverse<Score>>>,
-    free: u64,
-}
-
-impl<'a> Seats<'a> {
-    fn of(candidates: &'a [Candidate]) -> Self {
-        let mut seats = Self {
-            held: BTreeMap::new(),
-            by_handler: BTreeMap::new(),
-            free: 0,
-        };
-        for c in candidates {
-            seats.held.insert(c.session, (c.slots, c.held));
-            seats.free += u64::from(c.slots.saturating_sub(c.held));
-            for handler in &c.handlers {
-                let sessions = seats.by_handler.entry(handler).or_default();
-                if c.held < c.slots {
-                    sessions.push(Reverse(score(c.session, c.slots, c.held)));
-                }
-            }
-        }
-        seats
-    }
-
-    /// Whether any session offers the handler, free or not.
-    fn offer(&self, handler: &str) -> bool {
-        self.by_handler.contains_key(handler)
-    }
-
-    /// A slot of the session with the least load.
-    fn take(&mut self, handler: &str) -> Option<SessionId> {
-        let sessions = self.by_handler.get_mut(handler)?;
-        while let Some(Reverse(found)) = sessions.pop() {
-            let Some((slots, held)) = self.held.get_mut(&found.session) else {
-                continue;
-            };
-            if *held >= *slots {
-                continue;
-            }
-            if *held == found.held {
-                *held += 1;
-                self.free = self.free.saturating_sub(1);
-                if *held < *slots {
-                    sessions.push(Reverse(score(found.session, *slots, *held)));
-                }
-                return Some(found.session);
-            }
-            sessions.push(Reverse(score(found.session, *slots, *held)));
-        }
-        None
-    }
-}
-
-fn score(session: SessionId, slots: u32, held: u32) -> Score {
-    let load = u64::from(held) * 1000 / u64::from(slots.max(1));
-    Score {
-        load: u32::try_from(load).unwrap_or(u32::MAX),
-        held,
-        session,
-    }
 }
 
 #[cfg(test)]

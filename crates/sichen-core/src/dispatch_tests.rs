@@ -34,7 +34,10 @@ fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
         priority,
         since: NOW,
         handler: "h".into(),
+        terms: None,
+        keys: Keyed::Same(0),
         room,
+        most_of_job: u32::MAX,
         head,
     }
 }
@@ -42,9 +45,12 @@ fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
 fn worker(id: u64, slots: u32, held: u32) -> Candidate {
     Candidate {
         session: SessionId(id),
+        worker: id,
         handlers: vec!["h".into()],
         slots,
         held,
+        offer: Arc::default(),
+        busy: 0,
     }
 }
 

@@ -13,6 +13,7 @@ mod capacity;
 mod check;
 mod difference;
 mod duration;
+mod placement;
 mod resolve;
 mod retry;
 mod schema;
@@ -30,6 +31,10 @@ pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, check_use};
 pub use check::{Problem, check};
 pub use difference::{Difference, differences, differences_of};
 pub use duration::Duration;
+pub use placement::{
+    LabelsSpec, PlacementKeySpec, PlacementSpec, Quantity, StrategySpec, ValuesSpec, is_label_name,
+    is_resource_name,
+};
 pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
@@ -105,6 +110,10 @@ pub struct Spec {
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u32>,
+    /// Shards of all runs of the job together that may run at once; no limit if left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_running_shards: Option<u32>,
     /// Higher goes first, −1,000 to 1,000; 0 if left out.
     #[schemars(range(min = -1000, max = 1000))]
     #[serde(default)]
@@ -112,6 +121,9 @@ pub struct Spec {
     /// Capacities, and how many units of each every attempt of a shard holds while it runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub uses: BTreeMap<String, u32>,
+    /// Which of the pool's workers run it: by label, by resources, and how one is chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementSpec>,
     /// When a failed shard is tried again.
     #[serde(default)]
     pub retry: RetrySpec,

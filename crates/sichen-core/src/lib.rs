@@ -24,6 +24,7 @@ pub mod lifecycle;
 pub mod members;
 pub mod model;
 pub mod name;
+pub mod place;
 pub mod port;
 pub mod restore;
 pub mod retry;

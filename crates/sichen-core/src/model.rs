@@ -19,6 +19,7 @@ use crate::layout::Descriptor;
 use crate::lifecycle::run::Counters;
 use crate::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use crate::name::{JobName, Name};
+use crate::place::Offer;
 use crate::schedule::Nominal;
 use crate::schedule::follow::{Chain, Ended};
 use crate::schedule::zones::Zones;
@@ -550,6 +551,8 @@ pub struct Session {
     pub slots: u32,
     /// Handlers it offers.
     pub handlers: Vec<String>,
+    /// Its labels and resources.
+    pub offer: Offer,
     /// Takes no new work.
     pub draining: bool,
     /// Number of its last grant.

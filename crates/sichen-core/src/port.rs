@@ -310,6 +310,8 @@ pub trait Store: Send + Sync + 'static {
     /// Open runs of these partitions that are past their deadline and not being stopped, at most
     /// `limit`, and the deadline that passes next.
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns>;
+    /// How many shards of a job run, in all its runs.
+    fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32>;
     /// Running shards of a run by number, at most `limit`: who is to be told that it stops.
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>>;
     /// Settles runs whose counters are complete but whose state is not (there should be none).

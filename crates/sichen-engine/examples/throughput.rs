@@ -78,6 +78,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
             pool: Name::new("default").unwrap(),
             slots,
             handlers: vec!["h".into()],
+            offer: sichen_core::place::Offer::default(),
             draining: false,
             resume: None,
             running: vec![],

@@ -213,7 +213,14 @@ fn wanted(
     }
     let wanted = runs.iter().filter(|run| uses.contains_key(&run.run));
     let wanted = wanted.filter_map(|run| {
-        let slots = free.get(&*run.handler).copied().unwrap_or(0);
+        let slots = match run.terms.as_deref() {
+            None => free.get(&*run.handler).copied().unwrap_or(0),
+            // Who can go nowhere is not to hold a place in the line.
+            terms => {
+                let suits = candidates.iter().filter(|c| c.suits(&run.handler, terms));
+                suits.map(|c| c.slots.saturating_sub(c.held)).sum()
+            }
+        };
         let head = u32::try_from(run.head.len()).unwrap_or(u32::MAX);
         let most = run.room.min(head).min(slots);
         (most > 0).then_some((run.run, run.priority.saturating_neg(), most))

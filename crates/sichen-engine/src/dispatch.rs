@@ -7,6 +7,9 @@
 //! # Not here
 //! The plan (`sichen_core::dispatch`), taking leases back ([`crate::reap`]).
 
+mod born;
+mod unknown;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,15 +19,13 @@ use sichen_core::dispatch::fair::Flow;
 use sichen_core::dispatch::queue::Place;
 use sichen_core::dispatch::{Candidate, Placement, Ready, ReadyRun};
 use sichen_core::document::Document;
-use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
-use sichen_core::layout::Descriptor;
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey};
 use sichen_core::lease::has_expired;
-use sichen_core::lifecycle::RunState;
-use sichen_core::lifecycle::run::Counters;
 use sichen_core::model::{DutyKey, Run};
-use sichen_core::name::{JobName, Name};
+use sichen_core::name::Name;
+use sichen_core::place::{Keyed, Terms, hash_of};
 use sichen_core::port::{
-    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, MAX_BATCH, NewRun, ReadyHead,
+    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, MAX_BATCH, ReadyHead,
 };
 
 use crate::blocked::{Blocked, told};
@@ -37,31 +38,31 @@ use crate::driver::Wake;
 use crate::heads::Looks;
 use crate::room::{Room, Waiting};
 use crate::shares::Fair;
+use crate::signs::Signs;
 use crate::work::Work;
+use unknown::unknown_outcomes;
 
 /// The longest time between two looks at the tables, and where nobody else writes them.
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
 const SWEEP_ALONE: SignedDuration = SignedDuration::from_secs(30);
-/// Pages of a shard's own events that are read for a new attempt after a lost one: a checkpoint a
-/// second for two days.
-const EVENT_PAGES: u32 = 200;
+/// The time between looks while it is not known what all sessions hold and shards ask for resources.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(100);
 
 /// Dispatches the shards of every pool that this node owns.
 pub struct Dispatcher {
-    context: Context,
-    coordinator: Arc<Coordinator>,
-    documents: Arc<Documents>,
+    pub(crate) context: Context,
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) documents: Arc<Documents>,
     courier: Arc<dyn Courier>,
     /// Room as far as the last pass knows, for runs that are written now.
     room: Room,
-    fair: Fair,
+    pub(crate) fair: Fair,
     looks: Looks,
     wake: Arc<Wake>,
     /// When the tables are to be read next.
     next_look: Mutex<Option<Timestamp>>,
-    /// Sessions whose worker can't take work just now, as its last beat said. A hint: such a
-    /// worker rejects what it is granted, and the shard comes back unharmed.
-    unable: Mutex<BTreeSet<SessionId>>,
+    /// What workers' beats say of them.
+    signs: Signs,
     /// Who waits for capacities.
     capacities: Capacities,
     /// Runs whose rows another program holds.
@@ -115,7 +116,7 @@ impl Dispatcher {
             looks: Looks::default(),
             wake,
             next_look: Mutex::default(),
-            unable: Mutex::default(),
+            signs: Signs::default(),
             capacities: Capacities::default(),
             blocked: Blocked::default(),
         }
@@ -123,13 +124,20 @@ impl Dispatcher {
 
     /// Says whether the worker of `session` can take work.
     pub fn set_able(&self, session: SessionId, able: bool) {
-        let mut unable = self.unable();
-        if able {
-            unable.remove(&session);
-        } else {
-            unable.insert(session);
+        self.signs.set_able(session, able);
+        if !able {
             self.room.close(session);
         }
+    }
+
+    /// Says how busy the machine of `session`'s worker is: its load by its processors, in thousandths.
+    pub fn set_busy(&self, session: SessionId, busy: u32) {
+        self.signs.set_busy(session, busy);
+    }
+
+    /// An attempt ended, failed or not; told before [`Dispatcher::freed`].
+    pub(crate) fn judged(&self, shard: ShardKey, failed: bool) {
+        self.fair.judged(shard, failed);
     }
 
     /// The attempts of these shards, which `session` held, have ended.
@@ -166,10 +174,6 @@ impl Dispatcher {
     #[must_use]
     pub fn something_waits(&self) -> bool {
         self.room.something_waits()
-    }
-
-    fn unable(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
-        self.unable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One pass over all pools.
@@ -290,6 +294,7 @@ impl Dispatcher {
                 token: p.token,
                 session: p.session,
                 timeouts,
+                most_of_job: document.spec.max_running_shards,
             })
         });
         let grants: Vec<Grant> = grants.collect();
@@ -321,8 +326,8 @@ impl Dispatcher {
                     tracing::debug!(shard = %grant.key, ?reason, "grant refused");
                     self.context.meter.refused(reason);
                     pass.refused += 1;
-                    if reason == GrantRefused::Namespace {
-                        self.park(pool, grant.key.run).await?;
+                    if matches!(reason, GrantRefused::Namespace | GrantRefused::Job) {
+                        self.park(pool, grant.key.run, reason).await?;
                         continue;
                     }
                     if reason == GrantRefused::Capacity {
@@ -338,11 +343,13 @@ impl Dispatcher {
             self.context.meter.granted(pool, &given);
             granted.insert(grant.key);
             self.room.given(pool, grant.session);
+            let document = documents.get(&grant.key.run);
+            let terms = document.and_then(|document| terms(document, grant.key));
             self.fair
-                .granted(pool, grant.key, grant.session, Flow::of(&run), now);
+                .granted(pool, grant.key, grant.session, Flow::of(&run), terms, now);
             // A first grant may have set the run's deadline.
             pass.limits_run |= grant.timeouts.active.is_some();
-            let Some(document) = documents.get(&grant.key.run) else {
+            let Some(document) = document else {
                 continue;
             };
             let work = self.work(given, run, document.clone(), None);
@@ -352,10 +359,13 @@ impl Dispatcher {
         Ok(granted)
     }
 
-    /// Leaves the namespace of `run` alone until one of its shards ends or it is looked at anew.
-    async fn park(&self, pool: &Name, run: RunId) -> Result<(), Error> {
-        if let Some((run, _)) = self.context.store.get_run(run).await? {
-            self.fair.full(pool, &run.job_name.namespace);
+    /// Leaves the namespace or the job of `run` alone until one of its shards ends or it is looked at
+    /// anew.
+    async fn park(&self, pool: &Name, run: RunId, full: GrantRefused) -> Result<(), Error> {
+        match self.context.store.get_run(run).await? {
+            Some((run, _)) if full == GrantRefused::Job => self.fair.full_job(pool, run.job),
+            Some((run, _)) => self.fair.full(pool, &run.job_name.namespace),
+            None => {}
         }
         self.room.incomplete(pool);
         Ok(())
@@ -422,6 +432,11 @@ impl Dispatcher {
         );
         let admission = admit.await?;
         let placements = self.fair.plan(pool, &runs, &candidates, now);
+        if self.fair.asks(pool) {
+            // What some sessions hold is to be read before they can be given what asks for resources.
+            let soon = now.checked_add(ASK_AGAIN).ok();
+            pass.next_ready = pass.next_ready.into_iter().chain(soon).min();
+        }
         let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
         let proposed = placements.len();
         self.room.sessions(pool, candidates);
@@ -437,7 +452,13 @@ impl Dispatcher {
             pass.next_ready = Some(now);
         }
         // What is limited by more than slots is read anew each time.
-        let limited = |run: &Run| run.limits_parallelism() || !run.terms.uses.is_empty();
+        let of_job = |run: &Run| {
+            known
+                .get(&run.id)
+                .is_some_and(|document| limits_job(document))
+        };
+        let limited =
+            |run: &Run| run.limits_parallelism() || !run.terms.uses.is_empty() || of_job(run);
         let left = |head: &&ReadyHead| {
             !parked.contains(&head.run.id)
                 && head.shards.iter().any(|(key, _)| !placed.contains(key))
@@ -459,6 +480,8 @@ impl Dispatcher {
                 since: ready.since,
                 document: known.get(&ready.run)?.clone(),
                 handler: ready.handler.clone(),
+                terms: ready.terms.clone(),
+                keys: ready.keys.clone(),
                 more: cut(head),
                 shards: shards.filter(|(key, _)| !placed.contains(key)).collect(),
             })
@@ -475,19 +498,27 @@ impl Dispatcher {
         let store = &*self.context.store;
         let sessions = store.list_sessions(Some(pool.clone())).await?;
         let held = sessions.iter().map(|(s, held)| (s.id, *held)).collect();
-        self.fair.compare(store, pool, &held, now).await?;
-        let unable = self.unable().clone();
+        let documents = &self.documents;
+        self.fair
+            .compare(store, documents, pool, &held, now)
+            .await?;
         let able = sessions
             .into_iter()
-            .filter(|(s, _)| !unable.contains(&s.id))
             .filter(|(s, held)| !s.draining && !has_expired(s.expires_at, now) && *held <= s.slots)
-            .map(|(s, held)| Candidate {
-                session: s.id,
-                handlers: s.handlers,
-                slots: s.slots,
-                held,
+            .filter_map(|(s, held)| {
+                Some(Candidate {
+                    session: s.id,
+                    worker: hash_of(s.worker.name.as_str().as_bytes()),
+                    busy: self.signs.of(s.id)?,
+                    handlers: s.handlers,
+                    slots: s.slots,
+                    held,
+                    offer: Arc::new(s.offer),
+                })
             });
-        Ok(able.collect())
+        let able: Vec<Candidate> = able.collect();
+        self.fair.meet(pool, &able);
+        Ok(able)
     }
 
     /// Tells workers again what they were granted, in the order of their grant numbers.
@@ -550,216 +581,27 @@ impl Dispatcher {
             unknown_outcomes,
         })
     }
-
-    /// Chooses a worker for each of `runs` that can be given away in the transaction that writes
-    /// it; the fences under which that may be done.
-    pub fn reserve<'a>(
-        &self,
-        runs: impl Iterator<Item = &'a mut NewRun>,
-        now: Timestamp,
-    ) -> Vec<Fence> {
-        let mut fences: BTreeMap<Name, Option<Fence>> = BTreeMap::new();
-        for run in runs {
-            let [only] = &*run.shards else {
-                continue;
-            };
-            let plan = matches!(only, Descriptor::Plan { .. });
-            let uses = !run.terms.uses.is_empty();
-            if plan || uses || run.ready_at > now || run.waits.is_some() {
-                continue;
-            }
-            let pool = &run.terms.pool;
-            let fence = fences
-                .entry(pool.clone())
-                .or_insert_with(|| self.coordinator.fence(&DutyKey::Pool(pool.clone()), now));
-            if fence.is_some() {
-                run.born_leased = self.room.take(pool, &run.terms.handler);
-            }
-        }
-        fences.into_values().flatten().collect()
-    }
-
-    /// Runs were written: those born leased are handed over, the others wait for a slot.
-    pub async fn written(
-        &self,
-        runs: Vec<(JobName, NewRun, RunId, Option<Granted>)>,
-        now: Timestamp,
-    ) {
-        let (mut waits, mut unknown) = (false, false);
-        // Shared by runs one after another that need the same.
-        let mut handler: Arc<str> = "".into();
-        let mut flow: Option<Arc<Flow>> = None;
-        let pools: BTreeSet<Name> = runs
-            .iter()
-            .map(|(_, new, ..)| new.terms.pool.clone())
-            .collect();
-        for pool in &pools {
-            self.coordinator.tell_owner(pool);
-        }
-        for (job, new, id, granted) in runs {
-            let at = granted.as_ref().and_then(|g| g.shard.started_at);
-            self.context.meter.created(&new, at.unwrap_or(now));
-            if let Some(granted) = &granted {
-                self.context.meter.granted(&new.terms.pool, granted);
-            }
-            let store = &*self.context.store;
-            let born = new.born_leased;
-            if born.is_some() && granted.is_none() {
-                // The room was not as it seemed.
-                self.room.incomplete(&new.terms.pool);
-            }
-            let (uid, revision) = (new.job, new.revision);
-            // Kept since the run was made.
-            let document = self.documents.find(store, uid, revision).await;
-            let Ok(Some(document)) = document else {
-                self.room.incomplete(&new.terms.pool);
-                unknown = true;
-                continue;
-            };
-            if let (Some(granted), Some(session)) = (granted, born) {
-                let run = Arc::new(run_row(job, &new, id, granted.shard.started_at));
-                let (pool, key) = (&new.terms.pool, granted.shard.key);
-                self.fair.granted(pool, key, session, Flow::of(&run), now);
-                // If not, the worker's beat finds the grant.
-                if let Ok(work) = self.work(granted, run, document, None).await {
-                    self.deliver(session, work);
-                }
-                continue;
-            }
-            let plan = matches!(&*new.shards, [Descriptor::Plan { .. }]);
-            let later = new.ready_at > now || new.waits.is_some();
-            let limited = (new.terms.parallelism as usize) < new.shards.len();
-            if plan || later || limited {
-                // One that replaces others may have been let go at once.
-                unknown |= !new.shards.is_empty();
-                self.room.incomplete(&new.terms.pool);
-                continue;
-            }
-            let numbers = 0..i32::try_from(new.shards.len()).unwrap_or(i32::MAX);
-            waits |= !new.shards.is_empty();
-            if *handler != *new.terms.handler {
-                handler = new.terms.handler.as_str().into();
-            }
-            let namespace = &job.namespace;
-            let kept = flow.take().filter(|f| f.is(namespace, new.lane(), new.job));
-            let shared = kept.unwrap_or_else(|| {
-                let (namespace, lane, job) = (namespace.clone(), new.lane(), new.job);
-                Arc::new(Flow {
-                    namespace,
-                    lane,
-                    job,
-                })
-            });
-            flow = Some(shared.clone());
-            let waiting = Waiting {
-                place: new.place(namespace, id),
-                flow: shared,
-                priority: new.terms.priority,
-                since: new.ready_at,
-                document,
-                handler: handler.clone(),
-                more: false,
-                shards: numbers
-                    .map(|no| (ShardKey::new(id, no), Token(0)))
-                    .collect(),
-            };
-            self.room.add(&new.terms.pool, waiting);
-        }
-        if unknown {
-            self.wake.dispatch();
-        } else if waits {
-            self.wake.hand_out();
-        }
-    }
 }
 
-/// The row of a run that was just written, as far as a worker is told of it.
-fn run_row(job_name: JobName, new: &NewRun, id: RunId, at: Option<Timestamp>) -> Run {
-    let mut terms = new.terms.clone();
-    if let Some(at) = at {
-        terms.deadline = new.timeouts.deadline(terms.deadline, at);
-    }
-    let total = u32::try_from(new.shards.len()).unwrap_or(u32::MAX);
-    let counters = Counters {
-        total,
-        open: total,
-        ..Counters::default()
-    };
-    Run {
-        id,
-        job: new.job,
-        job_name,
-        occasion: new.occasion.clone(),
-        revision: new.revision,
-        period: new.period,
-        nominal: new.nominal.clone(),
-        terms,
-        backfill: new.backfill,
-        waits: new.waits,
-        ready_at: Some(new.ready_at),
-        dead_by: None,
-        failures: 0,
-        state: RunState::Running,
-        round: 1,
-        ver: 1,
-        counters,
-        stop: None,
-        stop_detail: String::new(),
-        reason: String::new(),
-        digest: new.digest.clone(),
-        created_at: at.unwrap_or(Timestamp::UNIX_EPOCH),
-        started_at: at,
-        ended_at: None,
-    }
+/// Whether fewer shards of the job may run at once than there are slots for.
+fn limits_job(document: &Document) -> bool {
+    document.spec.max_running_shards.is_some()
 }
 
-/// Attempts of this shard that ended lost or timed out: nobody knows how far they came.
-async fn unknown_outcomes(
-    store: &dyn sichen_core::port::Store,
-    granted: &Granted,
-) -> Result<Vec<(u32, sichen_core::ids::Token)>, Error> {
-    use sichen_core::event::Kind;
-    use sichen_core::lifecycle::AttemptEnd;
-    use sichen_core::port::{EventFilter, MAX_PAGE, Page};
-
-    if granted.shard.attempt <= 1 {
-        return Ok(Vec::new());
-    }
-    let filter = EventFilter {
-        run: None,
-        shard: Some(granted.shard.key),
-    };
-    let mut token_of = BTreeMap::new();
-    let mut unknown = Vec::new();
-    let lost = [AttemptEnd::Lost.word(), AttemptEnd::TimedOut.word()];
-    let mut after = None;
-    for _ in 0..EVENT_PAGES {
-        let limit = MAX_PAGE;
-        let page = store.list_events(filter, Page { after, limit }).await?;
-        let full = page.len() == limit as usize;
-        after = page.last().map(|event| event.seq);
-        for event in page {
-            let Some(attempt) = event.attempt else {
-                continue;
-            };
-            if event.kind == Kind::AttemptGranted {
-                token_of.insert(attempt, event.token.unwrap_or_default());
-            }
-            if event.kind == Kind::AttemptEnded && lost.contains(&event.cause.as_str()) {
-                unknown.push((attempt, token_of.get(&attempt).copied().unwrap_or_default()));
-            }
-        }
-        if !full {
-            break;
-        }
-    }
-    let excess = unknown.len().saturating_sub(16);
-    Ok(unknown.split_off(excess))
+/// Where a shard may and should run, if its job says so: a plan step runs where its data source is.
+pub(crate) fn terms(document: &Document, key: ShardKey) -> Option<Arc<Terms>> {
+    document.placement().filter(|_| !key.no.is_plan())
 }
 
-fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
-    let plans = head.shards.first().is_some_and(|(key, _)| key.no.is_plan());
+fn keyed(terms: Option<&Terms>, job: JobUid, parameters: &str) -> Keyed {
+    terms.map_or(Keyed::Same(0), |terms| terms.keyed(job, parameters))
+}
+
+pub(crate) fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
+    let first = head.shards.first().map(|(key, _)| *key);
+    let plans = first.is_some_and(|key| key.no.is_plan());
     let source = document.data_source().filter(|_| plans);
+    let terms = first.and_then(|key| terms(document, key));
     ReadyRun {
         run: head.run.id,
         flow: Arc::new(Flow::of(&head.run)),
@@ -769,6 +611,9 @@ fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
         handler: source
             .map_or_else(|| head.run.terms.handler.clone(), data_source_handler)
             .into(),
+        keys: keyed(terms.as_deref(), head.run.job, &head.run.terms.parameters),
+        terms,
+        most_of_job: document.spec.max_running_shards.unwrap_or(u32::MAX),
         room: head.run.terms.parallelism.saturating_sub(head.running),
         head: head
             .shards

@@ -67,6 +67,12 @@ impl Documents {
         }
     }
 
+    /// The document of a revision, if it is kept.
+    #[must_use]
+    pub fn kept(&self, job: JobUid, revision: Revision) -> Option<Arc<Document>> {
+        self.lock().get(&(job, revision)).cloned()
+    }
+
     fn keep(&self, key: (JobUid, Revision), text: &str) -> Result<Arc<Document>, Error> {
         let (job, revision) = key;
         let document: Document = serde_json::from_str(text)

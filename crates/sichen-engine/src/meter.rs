@@ -186,6 +186,7 @@ impl Meter {
             GrantRefused::NoSession => "no_session",
             GrantRefused::NoSlot => "no_slot",
             GrantRefused::Parallelism => "parallelism",
+            GrantRefused::Job => "job",
             GrantRefused::Capacity => "capacity",
             GrantRefused::Namespace => "namespace",
             GrantRefused::OldTerm => "old_term",

@@ -13,6 +13,7 @@
 //! # Not here
 //! The choice among many shards ([`sichen_core::dispatch`]), the truth (the store).
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,7 @@ use sichen_core::dispatch::{Candidate, Ready, ReadyRun};
 use sichen_core::document::Document;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::name::Name;
+use sichen_core::place::{Keyed, Terms};
 
 /// Waiting shards that a pool's owner keeps in memory; more are read from the store when these are
 /// gone.
@@ -80,6 +82,10 @@ pub struct Waiting {
     pub document: Arc<Document>,
     /// The handler that a worker must offer.
     pub handler: Arc<str>,
+    /// Where its shards may and should run, if the job says so.
+    pub terms: Option<Arc<Terms>>,
+    /// Their keys, where a hash decides.
+    pub keys: Keyed,
     /// The shards, first ready first, with the tokens they have.
     pub shards: VecDeque<(ShardKey, Token)>,
     /// Whether only the store knows all of them: when these are gone the tables are read, so that the
@@ -115,7 +121,11 @@ impl Waiting {
             priority: self.priority,
             since: self.since,
             handler: self.handler.clone(),
+            terms: self.terms.clone(),
+            keys: self.keys.clone(),
             room: u32::MAX,
+            // Of limited jobs nothing is kept here.
+            most_of_job: u32::MAX,
             head: self.shards.iter().take(most).map(ready).collect(),
         }
     }
@@ -338,7 +348,18 @@ impl Room {
             .iter()
             .flat_map(|c| c.handlers.iter().map(String::as_str))
             .collect();
-        let found = pool.window(free, |w| handlers.contains(&*w.handler));
+        // Few kinds of terms among many runs.
+        let met: RefCell<BTreeMap<(Arc<str>, Arc<Terms>), bool>> = RefCell::default();
+        let offered = |w: &Waiting| match &w.terms {
+            None => handlers.contains(&*w.handler),
+            Some(terms) => {
+                let suits = |c: &Candidate| c.suits(&w.handler, Some(terms));
+                let key = (w.handler.clone(), terms.clone());
+                let mut met = met.borrow_mut();
+                *met.entry(key).or_insert_with(|| sessions.iter().any(suits))
+            }
+        };
+        let found = pool.window(free, offered);
         let per_run = per_run.min(free as usize);
         let ready = found.into_iter().map(|w| w.ready(per_run)).collect();
         (sessions, ready)

@@ -126,6 +126,7 @@ impl Sessions {
             pool: hello.pool,
             slots: hello.slots,
             handlers: hello.handlers,
+            offer: hello.offer,
             ttl: self.rhythm.ttl,
             old_trees_dead: true,
         };

@@ -16,10 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::{Flow, Shares};
 use sichen_core::dispatch::{Candidate, Placement, ReadyRun, plan};
-use sichen_core::ids::{SessionId, ShardKey};
+use sichen_core::ids::{JobUid, SessionId, ShardKey};
 use sichen_core::model::Namespace;
 use sichen_core::name::Name;
+use sichen_core::place::{Resources, Terms};
 use sichen_core::port::{Error, MAX_BATCH, MAX_PAGE, Page, Store};
+
+use crate::dispatch::terms;
+use crate::documents::Documents;
 
 /// The least time between two readings of what sessions hold.
 const RESYNC: SignedDuration = SignedDuration::from_secs(5);
@@ -40,8 +44,10 @@ struct State {
     /// What namespaces may have, as it was read last.
     namespaces: Vec<(Namespace, Option<u32>)>,
     read: Option<Timestamp>,
-    /// Shards that are held no longer, to be counted when the time is known.
+    /// Shards that are held no longer, and attempts that failed or did not, to be counted when the time
+    /// is known.
     ended: Vec<ShardKey>,
+    judged: Vec<(ShardKey, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -72,13 +78,68 @@ impl Fair {
         key: ShardKey,
         session: SessionId,
         flow: Flow,
+        terms: Option<Arc<Terms>>,
         now: Timestamp,
     ) {
         let mut state = self.lock();
         state.settle(now);
         if let Some(pool) = state.pools.get_mut(pool) {
             pool.shares.granted(key, session, Arc::new(flow), now);
+            if let Some(terms) = terms {
+                pool.shares.places.granted(key, session, &terms);
+            }
         }
+    }
+
+    /// An attempt ended, failed or not; told before [`Fair::ended`].
+    pub fn judged(&self, key: ShardKey, failed: bool) {
+        let mut state = self.lock();
+        let blames = |pool: &Pool| !pool.shares.places.is_blameless();
+        let counts = failed || state.pools.values().any(blames);
+        if counts && state.judged.len() < MAX_ENDED {
+            state.judged.push((key, failed));
+        }
+    }
+
+    /// Whether a job has failed anywhere in the pool of late.
+    #[must_use]
+    pub fn is_blamed(&self, pool: &Name, job: JobUid) -> bool {
+        let state = self.lock();
+        let pool = state.pools.get(pool);
+        pool.is_some_and(|pool| pool.shares.places.is_blamed(job))
+    }
+
+    /// These sessions are there now.
+    pub fn meet(&self, pool: &Name, candidates: &[Candidate]) {
+        if let Some(pool) = self.lock().pools.get_mut(pool) {
+            pool.shares.places.meet(candidates);
+        }
+    }
+
+    /// How many shards namespaces have running, and how many they may, where that is limited.
+    #[must_use]
+    pub fn limits(&self) -> BTreeMap<Name, (u32, u32)> {
+        let state = self.lock();
+        let limited = state.namespaces.iter();
+        let limited = limited
+            .filter_map(|(n, running)| Some((n.name.clone(), ((*running)?, n.max_running?))));
+        limited.collect()
+    }
+
+    /// What is used of sessions' resources.
+    #[must_use]
+    pub fn uses(&self, pool: &Name) -> BTreeMap<SessionId, Resources> {
+        let state = self.lock();
+        let pool = state.pools.get(pool);
+        pool.map_or_else(BTreeMap::new, |pool| pool.shares.places.uses().clone())
+    }
+
+    /// Whether it must be known what some sessions hold, for shards that ask for resources.
+    #[must_use]
+    pub fn asks(&self, pool: &Name) -> bool {
+        let state = self.lock();
+        let pool = state.pools.get(pool);
+        pool.is_some_and(|pool| !pool.shares.places.asks_of().is_empty())
     }
 
     /// Shards are held no longer.
@@ -98,6 +159,13 @@ impl Fair {
     pub fn full(&self, pool: &Name, namespace: &Name) {
         if let Some(pool) = self.lock().pools.get_mut(pool) {
             pool.shares.is_full(namespace);
+        }
+    }
+
+    /// A job may have no more shards running, as the store has just said.
+    pub fn full_job(&self, pool: &Name, job: JobUid) {
+        if let Some(pool) = self.lock().pools.get_mut(pool) {
+            pool.shares.is_full_job(job);
         }
     }
 
@@ -163,6 +231,7 @@ impl Fair {
     pub async fn compare(
         &self,
         store: &dyn Store,
+        documents: &Documents,
         pool: &Name,
         sessions: &BTreeMap<SessionId, u32>,
         now: Timestamp,
@@ -173,7 +242,11 @@ impl Fair {
             let pool = state.pools.entry(pool.clone()).or_default();
             let mut differing = pool.shares.sessions(sessions, now);
             let since = pool.read.map(|read| now.duration_since(read));
-            if differing.is_empty() || since.is_some_and(|since| since < RESYNC) {
+            if since.is_some_and(|since| since < RESYNC) {
+                // Shards wait for what these say.
+                differing = pool.shares.places.asks_of();
+            }
+            if differing.is_empty() {
                 return Ok(());
             }
             pool.read = Some(now);
@@ -183,13 +256,22 @@ impl Fair {
         for session in differing {
             let held = store.list_leases(session).await?;
             let mut flows = Vec::with_capacity(held.len());
+            let mut placed = Vec::new();
             for part in held.chunks(MAX_BATCH) {
                 let keys = part.iter().map(|shard| shard.key).collect();
-                let facts = store.get_shards(keys).await?.into_iter();
-                flows.extend(facts.map(|f| (f.shard.key, Flow::of(&f.run))));
+                for facts in store.get_shards(keys).await? {
+                    let (key, run) = (facts.shard.key, facts.run);
+                    let document = documents.find(store, run.job, run.revision).await?;
+                    let terms = document.and_then(|document| terms(&document, key));
+                    placed.extend(terms.map(|terms| (key, terms)));
+                    flows.push((key, Flow::of(&run)));
+                }
             }
             if let Some(pool) = self.lock().pools.get_mut(pool) {
                 pool.shares.holds(session, flows, now);
+                for (key, terms) in placed {
+                    pool.shares.places.granted(key, session, &terms);
+                }
             }
         }
         Ok(())
@@ -202,6 +284,11 @@ impl Fair {
 
 impl State {
     fn settle(&mut self, now: Timestamp) {
+        for (key, failed) in std::mem::take(&mut self.judged) {
+            for pool in self.pools.values_mut() {
+                pool.shares.judged(key, failed, now);
+            }
+        }
         for key in std::mem::take(&mut self.ended) {
             for pool in self.pools.values_mut() {
                 pool.shares.ended(key, now);

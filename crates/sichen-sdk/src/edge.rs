@@ -32,6 +32,21 @@ pub(crate) fn boot_id() -> io::Result<String> {
         .to_owned())
 }
 
+/// How busy this machine is: its load of the last minute by its processors, in thousandths; 0 if it does
+/// not say.
+pub(crate) fn load_milli() -> u32 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let first = text.split(' ').next().and_then(|word| word.split_once('.'));
+    let load = first.and_then(|(whole, part)| {
+        // Hundredths, as the kernel writes them.
+        let hundredths = whole.parse::<u32>().ok()?.checked_mul(100)?;
+        hundredths.checked_add(part.parse().ok()?)
+    });
+    let processors =
+        std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    load.unwrap_or(0).saturating_mul(10) / processors
+}
+
 /// A new random id.
 #[expect(
     clippy::disallowed_methods,

@@ -13,6 +13,7 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
+use sichen_core::place::Offer;
 use sichen_core::port::{CheckpointVerdict, Error, Reporter, SaveCheckpoint};
 use sichen_engine::courier::{Courier, StopReason, ToWorker};
 use sichen_engine::driver::Engine;
@@ -382,6 +383,7 @@ fn from_hello(hello: v1::Hello) -> Hello {
         pool: name(&hello.pool),
         slots: hello.slots,
         handlers: hello.handlers,
+        offer: Offer::default(),
         draining: hello.draining || hello.degraded,
         resume: hello.resume_session.map(SessionId),
         running: hello.running.iter().filter_map(held).collect(),

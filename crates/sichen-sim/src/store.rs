@@ -269,6 +269,7 @@ impl Store for Link {
         list_runs(filter: RunFilter, page: Page<RunId>) -> Vec<Run>;
         list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
         list_running(run: RunId, limit: u32) -> Vec<Shard>;
+        count_running_of_job(job: JobUid) -> u32;
         get_backfill(id: BackfillId) -> Option<Backfill>;
         list_backfills(job: JobUid, page: Page<BackfillId>) -> Vec<Backfill>;
         list_running_backfills(partitions: Vec<u8>, page: Page<BackfillId>) -> Vec<Backfill>;

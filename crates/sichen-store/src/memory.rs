@@ -376,6 +376,9 @@ impl Store for MemoryStore {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
         self.read(move |s, _| runs::list_running(s, run, limit as usize))
     }
+    fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
+        self.read(move |s, _| leases::running_of_job(s, job))
+    }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         self.write(op, move |tx| {
             runs::settle_complete(tx, &fences, limit as usize)

@@ -711,6 +711,9 @@ impl Store for PostgresStore {
         read!(self, [], |read| shards::list_running(read, run, limit)
             .await)
     }
+    fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
+        read!(self, [], |read| leases::running_of_job(read, job).await)
+    }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         write!(self, Some(op), [fences], |tx| {
             tx.lock_duties(keys_of(&fences), true).await?;
@@ -814,8 +817,10 @@ impl Store for PostgresStore {
     ) -> Answer<'_, Vec<GrantVerdict>> {
         bounded!(grants);
         write!(self, Some(op), [fence, grants], |tx| {
+            let limited = grants.iter().filter(|grant| grant.most_of_job.is_some());
             tx.lock(&Locks {
                 duties: vec![fence.key.text()],
+                limited: limited.map(|grant| grant.key.run).collect(),
                 sessions: grants.iter().map(|grant| grant.session).collect(),
                 ..Locks::of_shards(grants.iter().map(|grant| grant.key).collect())
             })

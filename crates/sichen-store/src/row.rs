@@ -25,6 +25,7 @@ use sichen_core::model::{
     Period, Progress, Run, RunTerms, Session, Shard, Waiter, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
+use sichen_core::place::Offer;
 use sichen_core::port::Error;
 use sichen_core::restore::{Restore, TAKEN_AS_DONE};
 use uuid::Uuid;
@@ -520,7 +521,7 @@ impl<C: Cells> Row<C> {
     /// A session and the count behind its own columns.
     #[cfg(feature = "postgres")]
     pub fn counted_session(self) -> Result<(Session, u32)> {
-        Ok((self.session()?, self.u32(17)?))
+        Ok((self.session()?, self.u32(18)?))
     }
 
     pub fn session(self) -> Result<Session> {
@@ -528,6 +529,7 @@ impl<C: Cells> Row<C> {
             (Some(at), Some(cause)) => Some((at, cause)),
             _ => None,
         };
+        let offer = self.maybe(17, |row, i| row.parsed(i, "offer", Offer::parse))?;
         Ok(Session {
             id: SessionId(self.u64(0)?),
             ver: self.u32(1)?,
@@ -541,6 +543,7 @@ impl<C: Cells> Row<C> {
             pool: self.name(6)?,
             slots: self.u32(7)?,
             handlers: self.parsed(8, "list of handlers", |s| serde_json::from_str(s).ok())?,
+            offer: offer.unwrap_or_default(),
             draining: self.flag(9)?,
             grant_seq: self.u64(10)?,
             registered_at: self.at(11)?,

@@ -458,6 +458,9 @@ impl Store for SqliteStore {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
         self.read(move |r| shards::list_running(r, run, limit))
     }
+    fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
+        self.read(move |r| leases::running_of_job(r, job))
+    }
     fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
         self.write(op, move |tx| runs::settle_complete(tx, &fences, limit))
     }

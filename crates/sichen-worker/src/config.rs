@@ -28,8 +28,13 @@ pub struct Config {
     pub pool: String,
     /// Attempts that it runs at once, 1 to 10,000.
     pub slots: u32,
-    /// For placement.
+    /// By which jobs choose their workers, such as `zone: a`.
     pub labels: BTreeMap<String, String>,
+    /// What of this machine attempts may take together, such as `cpu: 8`, `memory: 32Gi`, `gpu/a100: 2`.
+    /// Jobs that ask for a resource run on none that does not list it.
+    pub resources: BTreeMap<String, Amount>,
+    /// What of that is kept back for everything else on the machine.
+    pub reserve: BTreeMap<String, Amount>,
     /// Identity, journal and output of attempts. A local directory of its own. Default:
     /// `sichen-worker` where the worker is started; of `sichen worker`, its own default.
     pub data_dir: Option<PathBuf>,
@@ -67,6 +72,8 @@ impl Default for Config {
             pool: "default".to_owned(),
             slots: 4,
             labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            reserve: BTreeMap::new(),
             data_dir: None,
             grace_ms: DEFAULT_GRACE_MS,
             drain_grace_ms: worker_drain_grace(),
@@ -84,6 +91,77 @@ impl Default for Config {
 
 fn worker_drain_grace() -> u64 {
     sichen_sdk::worker::DEFAULT_DRAIN_GRACE_MS
+}
+
+/// An amount of a resource, in thousandths; written as a number or a text: `2`, `0.5`, `500m`, `4Gi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Amount(pub u64);
+
+impl Amount {
+    /// Reads an amount; `None` if the text is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Amount> {
+        const UNITS: [(&str, u64); 10] = [
+            ("Ki", 1 << 10),
+            ("Mi", 1 << 20),
+            ("Gi", 1 << 30),
+            ("Ti", 1 << 40),
+            ("k", 1_000),
+            ("K", 1_000),
+            ("M", 1_000_000),
+            ("G", 1_000_000_000),
+            ("T", 1_000_000_000_000),
+            ("", 1),
+        ];
+        let text = text.trim();
+        if let Some(thousandths) = text.strip_suffix('m') {
+            return thousandths.parse().ok().map(Amount);
+        }
+        let (unit, factor) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
+        let number = text.strip_suffix(unit)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 3 {
+            return None;
+        }
+        let part: u64 = format!("{part:0<3}").parse().ok()?;
+        let thousandths = whole.parse::<u64>().ok()?.checked_mul(1_000)?;
+        let amount = thousandths.checked_add(part)?.checked_mul(*factor)?;
+        // What servers take.
+        (amount <= 1 << 60).then_some(Amount(amount))
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.0 / 1_000, self.0 % 1_000) {
+            (whole, 0) => serializer.serialize_u64(whole),
+            (whole, part) => serializer.collect_str(&format_args!("{whole}.{part:03}")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl serde::de::Visitor<'_> for Reader {
+            type Value = Amount;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an amount such as 2, 0.5, 500m or 4Gi")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Amount, E> {
+                let wrong = || E::invalid_value(serde::de::Unexpected::Str(text), &self);
+                Amount::parse(text).ok_or_else(wrong)
+            }
+            fn visit_u64<E: serde::de::Error>(self, n: u64) -> Result<Amount, E> {
+                self.visit_str(&n.to_string())
+            }
+            fn visit_f64<E: serde::de::Error>(self, n: f64) -> Result<Amount, E> {
+                self.visit_str(&n.to_string())
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 /// In place of a secret.
@@ -190,6 +268,18 @@ impl Config {
                 Some(_) => {}
             }
         }
+        for (name, reserve) in &self.reserve {
+            let Some(total) = self.resources.get(name) else {
+                return bad(format!(
+                    "reserve.{name}: there is no resource of that name; list it under `resources`"
+                ));
+            };
+            if reserve.0 > total.0 {
+                return bad(format!(
+                    "reserve.{name}: is more than there is of it under `resources`"
+                ));
+            }
+        }
         if self.processes.contains_key("process") && !self.allow_programs.is_empty() {
             return bad("processes.process: that name belongs to allow_programs".to_owned());
         }
@@ -204,6 +294,16 @@ impl Config {
             ));
         }
         Ok(())
+    }
+
+    /// What attempts may take together, in thousandths: what there is without the reserve.
+    pub(crate) fn offered(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let reserved = |name: &String| self.reserve.get(name).map_or(0, |n| n.0);
+        let left = self
+            .resources
+            .iter()
+            .map(move |(name, n)| (name.clone(), n.0.saturating_sub(reserved(name))));
+        left.filter(|(_, n)| *n > 0)
     }
 
     pub(crate) fn read_join_token(&self) -> Result<Option<String>, Error> {
@@ -223,3 +323,6 @@ impl Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

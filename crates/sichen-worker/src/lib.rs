@@ -18,7 +18,7 @@ mod clock;
 mod config;
 mod process;
 
-pub use config::{Config, Containment, DataSourceConfig, ProcessConfig};
+pub use config::{Amount, Config, Containment, DataSourceConfig, ProcessConfig};
 use sichen_sdk::output::AttemptOutput;
 use sichen_sdk::worker::{self, Builder, Drained};
 use sichen_sdk::{DataSource, Worker, datadir};
@@ -57,6 +57,7 @@ pub type Postgres = fn(String) -> DataSource;
 pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Error> {
     config.check()?;
     let join_token = config.read_join_token()?;
+    let resources: Vec<(String, u64)> = config.offered().collect();
     let data_dir = config.data_dir.unwrap_or_else(|| "sichen-worker".into());
     let data_dir = datadir::DataDir::open(data_dir)?;
     let attempts = AttemptOutput::of(data_dir.path()).path().to_owned();
@@ -88,6 +89,9 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
     }
     for (name, value) in config.labels {
         builder = builder.label(name, value);
+    }
+    for (name, thousandths) in resources {
+        builder = builder.resource(name, thousandths);
     }
     for (name, source) in config.data_sources {
         let source = match (source, postgres) {

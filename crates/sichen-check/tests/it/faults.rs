@@ -71,6 +71,11 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
     ),
     ("a result is accepted twice", Invariant::I16, end_twice),
     (
+        "a worker is given more than its slots",
+        Invariant::I22,
+        fill_no_slot,
+    ),
+    (
         "a checkpoint moves back",
         Invariant::I24,
         checkpoint_moves_back,
@@ -596,6 +601,22 @@ fn leak_hold(h: &mut History, rng: &mut Rng) -> bool {
         until: None,
     };
     h.dump.holds.push(hold);
+    true
+}
+
+fn fill_no_slot(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::AttemptGranted) else {
+        return false;
+    };
+    let data: serde_json::Value =
+        serde_json::from_str(&h.dump.events[n].data).expect("data is JSON");
+    let session = SessionId(data["session"].as_u64().expect("a grant names its session"));
+    let registered =
+        |e: &&mut Event| e.kind == Kind::SessionRegistered && e.entity == Entity::Session(session);
+    let Some(event) = h.dump.events.iter_mut().find(registered) else {
+        return false;
+    };
+    event.data = r#"{"slots":0}"#.to_owned();
     true
 }
 

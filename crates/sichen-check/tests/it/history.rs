@@ -198,6 +198,7 @@ impl Model {
             pool: Name::new("default").expect("a name"),
             slots: 1000,
             handlers: Vec::new(),
+            offer: sichen_core::place::Offer::default(),
             draining: false,
             grant_seq: 0,
             registered_at: self.now,
@@ -211,6 +212,7 @@ impl Model {
             Kind::SessionRegistered,
             Said {
                 to: "live",
+                data: json!({ "slots": 1_000 }),
                 ..Said::default()
             },
         );

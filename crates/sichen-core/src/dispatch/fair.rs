@@ -19,6 +19,9 @@
 //! # Not here
 //! Limits (the store checks them), placing (`super::plan`), which runs are looked at ([`super::queue`]).
 
+mod flow;
+mod turns;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,8 +31,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::ReadyRun;
 use super::queue::Lane;
 use crate::ids::{JobUid, RunId, SessionId, ShardKey};
-use crate::model::Run;
 use crate::name::Name;
+use crate::place::Places;
+use turns::Turns;
+
+pub use flow::Flow;
 
 /// The weight of a namespace that has none of its own.
 pub const WEIGHT: u32 = 100;
@@ -45,35 +51,6 @@ pub const AGE: SignedDuration = SignedDuration::from_mins(1);
 pub const MAX_ACCOUNTS: usize = 20_000;
 /// Parts of a microsecond of weight 1.
 const SCALE: u128 = 1 << 20;
-
-/// Under whose names a run's shards are counted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flow {
-    /// Its namespace.
-    pub namespace: Name,
-    /// Its lane.
-    pub lane: Lane,
-    /// Its job.
-    pub job: JobUid,
-}
-
-impl Flow {
-    /// Whether these are its names.
-    #[must_use]
-    pub fn is(&self, namespace: &Name, lane: Lane, job: JobUid) -> bool {
-        (self.lane, self.job) == (lane, job) && self.namespace == *namespace
-    }
-
-    /// Under whose names the shards of `run` are counted.
-    #[must_use]
-    pub fn of(run: &Run) -> Self {
-        Self {
-            namespace: run.job_name.namespace.clone(),
-            lane: Lane::of(run.backfill),
-            job: run.job,
-        }
-    }
-}
 
 /// What was used, and what is held.
 #[derive(Clone, Copy, Debug)]
@@ -144,29 +121,6 @@ struct Jobs {
     jobs: BTreeMap<JobUid, Account>,
 }
 
-/// When runs had their last turn, of those that had one lately.
-#[derive(Debug, Default)]
-struct Turns {
-    of: BTreeMap<RunId, (u64, Timestamp)>,
-    order: BTreeMap<u64, RunId>,
-    last: u64,
-}
-
-impl Turns {
-    fn take(&mut self, run: RunId, now: Timestamp) {
-        self.last += 1;
-        if let Some((before, _)) = self.of.insert(run, (self.last, now)) {
-            self.order.remove(&before);
-        }
-        self.order.insert(self.last, run);
-        if self.of.len() > MAX_ACCOUNTS
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.of.remove(&oldest);
-        }
-    }
-}
-
 /// The accounts of one pool.
 #[derive(Debug, Default)]
 pub struct Shares {
@@ -174,9 +128,13 @@ pub struct Shares {
     weights: BTreeMap<Name, u32>,
     /// The most that namespaces may hold here; without limit if they are not among them.
     caps: BTreeMap<Name, u32>,
+    /// Jobs that may hold no more, as the store has said.
+    full_jobs: BTreeSet<JobUid>,
     held: BTreeMap<ShardKey, (SessionId, Arc<Flow>)>,
     by_session: BTreeMap<SessionId, BTreeSet<ShardKey>>,
     turns: Turns,
+    /// What placement remembers.
+    pub places: Places,
 }
 
 impl Shares {
@@ -192,6 +150,31 @@ impl Shares {
     /// Sets how many shards of this pool namespaces may hold; all others have no limit.
     pub fn cap(&mut self, caps: BTreeMap<Name, u32>) {
         self.caps = caps;
+        self.full_jobs.clear();
+    }
+
+    /// A job may hold no more, until one of its shards ends or limits are set anew.
+    pub fn is_full_job(&mut self, job: JobUid) {
+        self.full_jobs.insert(job);
+    }
+
+    /// How many more shards of a job may be held, if it may hold so many in all.
+    fn left_of_job(&self, flow: &Flow, most: u32) -> u32 {
+        if most == u32::MAX {
+            return most;
+        }
+        if self.full_jobs.contains(&flow.job) {
+            return 0;
+        }
+        let lanes = self
+            .spaces
+            .get(&flow.namespace)
+            .map(|space| space.lanes.values());
+        let jobs = lanes
+            .into_iter()
+            .flatten()
+            .filter_map(|lane| lane.jobs.get(&flow.job));
+        most.saturating_sub(jobs.map(|job| job.held).sum())
     }
 
     /// A namespace may hold no more than it does now, until that is set anew.
@@ -219,6 +202,7 @@ impl Shares {
 
     /// A shard is held no longer.
     pub fn ended(&mut self, key: ShardKey, now: Timestamp) {
+        self.places.ended(key);
         let Some((session, flow)) = self.held.remove(&key) else {
             return;
         };
@@ -228,9 +212,28 @@ impl Shares {
                 self.by_session.remove(&session);
             }
         }
+        self.full_jobs.remove(&flow.job);
         for account in self.path(&flow, now) {
             account.end(now);
         }
+    }
+
+    /// An attempt ended, failed or not: its end itself is told by [`Shares::ended`].
+    pub fn judged(&mut self, key: ShardKey, failed: bool, now: Timestamp) {
+        if let Some((session, flow)) = self.held.get(&key) {
+            self.places.judged(flow.job, *session, failed, now);
+        }
+    }
+
+    /// How many shards of a run sessions hold, as far as is known here.
+    #[must_use]
+    pub fn held_of_run(&self, run: RunId) -> BTreeMap<SessionId, u32> {
+        let mut held = BTreeMap::new();
+        let of = ShardKey::new(run, i32::MIN)..=ShardKey::new(run, i32::MAX);
+        for (_, (session, _)) in self.held.range(of) {
+            *held.entry(*session).or_default() += 1;
+        }
+        held
     }
 
     /// The sessions that are left, with how many shards each holds; those of which something else is known
@@ -241,9 +244,16 @@ impl Shares {
         for session in gone {
             self.holds(session, Vec::new(), now);
         }
-        let count = |s: &SessionId| self.by_session.get(s).map_or(0, BTreeSet::len);
-        let differs = |(session, held): &(&SessionId, &u32)| count(session) != **held as usize;
-        left.iter().filter(differs).map(|(s, _)| *s).collect()
+        self.places.keep(|session| left.contains_key(session));
+        let mut differing = Vec::new();
+        for (session, held) in left {
+            let known = self.by_session.get(session).map_or(0, BTreeSet::len);
+            self.places.set_unsure(*session, *held as usize > known);
+            if *held as usize != known {
+                differing.push(*session);
+            }
+        }
+        differing
     }
 
     /// What a session holds, as the store says.
@@ -259,6 +269,7 @@ impl Shares {
                 self.granted(key, session, Arc::new(flow), now);
             }
         }
+        self.places.set_unsure(session, false);
     }
 
     /// How many shards of a namespace are held, as far as is known here.
@@ -288,9 +299,9 @@ impl Shares {
     }
 
     /// What waits now: those who come in do so where the least of the others is.
-    fn offer(&mut self, runs: &[ReadyRun], now: Timestamp) {
+    fn offer<'a>(&mut self, runs: impl Iterator<Item = &'a ReadyRun>, now: Timestamp) {
         type Offered<'a> = BTreeMap<&'a Name, BTreeMap<Lane, BTreeSet<JobUid>>>;
-        let mut offered: Offered<'_> = BTreeMap::new();
+        let mut offered: Offered<'a> = BTreeMap::new();
         for run in runs {
             let lanes = offered.entry(&run.flow.namespace).or_default();
             lanes.entry(run.flow.lane).or_default().insert(run.flow.job);
@@ -410,6 +421,8 @@ struct LaneNode {
 struct JobNode {
     account: Account,
     held: u32,
+    /// How many more it may be given.
+    left: u32,
     /// By aged priority, then turn, then run; with the place in the plan's list and the run's own priority.
     order: BTreeSet<(Reverse<i32>, u64, RunId, usize, i32)>,
     /// Its aged priority when it was entered in the lane.
@@ -419,6 +432,11 @@ struct JobNode {
 }
 
 impl JobNode {
+    /// Whether it has something to give away and may.
+    fn is_open(&self) -> bool {
+        !self.order.is_empty() && self.left > 0
+    }
+
     /// Where the job stands in its lane.
     fn rank(&self, now: Timestamp) -> i32 {
         let first = self.order.first();
@@ -435,11 +453,17 @@ pub(super) struct Next {
 }
 
 impl Order {
-    /// The order of `runs` at the instant `now`.
-    pub fn of(shares: &mut Shares, runs: &[ReadyRun], now: Timestamp) -> Self {
-        shares.offer(runs, now);
+    /// The order of those of `runs` that count, by their place in the list, at the instant `now`.
+    pub fn of(
+        shares: &mut Shares,
+        runs: &[ReadyRun],
+        counts: impl Fn(usize) -> bool,
+        now: Timestamp,
+    ) -> Self {
+        let counted = || runs.iter().enumerate().filter(|(n, _)| counts(*n));
+        shares.offer(counted().map(|(_, run)| run), now);
         let mut grouped: BTreeMap<&Flow, Vec<usize>> = BTreeMap::new();
-        for (n, run) in runs.iter().enumerate() {
+        for (n, run) in counted() {
             grouped.entry(&run.flow).or_default().push(n);
         }
         let mut spaces: Vec<SpaceNode> = Vec::new();
@@ -489,7 +513,7 @@ impl Order {
         let mut order = Self {
             spaces,
             order: BTreeSet::new(),
-            turn: shares.turns.last,
+            turn: shares.turns.last(),
         };
         order.sort(now);
         order
@@ -501,11 +525,15 @@ impl Order {
                 for (j, job) in lane.jobs.iter_mut().enumerate() {
                     job.rank = job.rank(now);
                     let key = job.account.key(job.held);
-                    lane.order.insert((Reverse(job.rank), key, j));
+                    if job.is_open() {
+                        lane.order.insert((Reverse(job.rank), key, j));
+                    }
                 }
-                space.order.insert((lane.account.key(lane.held), l));
+                if !lane.order.is_empty() {
+                    space.order.insert((lane.account.key(lane.held), l));
+                }
             }
-            if space.held < space.most {
+            if !space.order.is_empty() && space.held < space.most {
                 self.order.insert((space.account.key(space.held), s));
             }
         }
@@ -554,10 +582,11 @@ impl Order {
             .remove(&(Reverse(job.rank), job.account.key(job.held), j));
         f(job);
         job.held += held;
+        job.left = job.left.saturating_sub(held);
         lane.held += held;
         space.held += held;
         job.rank = job.rank(now);
-        if !job.order.is_empty() {
+        if job.is_open() {
             lane.order
                 .insert((Reverse(job.rank), job.account.key(job.held), j));
         }
@@ -577,9 +606,10 @@ fn job_node<'a>(
     now: Timestamp,
 ) -> JobNode {
     let mut order = BTreeSet::new();
-    let mut first = now;
+    let (mut first, mut left) = (now, u32::MAX);
     for (n, run) in runs {
-        let turn = shares.turns.of.get(&run.run).copied();
+        left = left.min(shares.left_of_job(&run.flow, run.most_of_job));
+        let turn = shares.turns.of(run.run);
         let (turn, served) = turn.unwrap_or((0, run.since));
         let rank = aged(run.priority, run.since.max(served), now);
         order.insert((Reverse(rank), turn, run.run, n, run.priority));
@@ -588,6 +618,7 @@ fn job_node<'a>(
     JobNode {
         account,
         held: account.held,
+        left,
         order,
         rank: 0,
         since: first.max(account.served),

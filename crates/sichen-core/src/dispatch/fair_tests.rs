@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::super::{Candidate, Ready, plan};
 use super::*;
 use crate::ids::Token;
+use crate::place::Keyed;
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -128,7 +129,10 @@ impl Pool {
                     priority: load.priority,
                     since: at(load.since),
                     handler: "h".into(),
+                    terms: None,
+                    keys: Keyed::Same(0),
                     room: u32::MAX,
+                    most_of_job: u32::MAX,
                     head: next.map(ready).collect(),
                 }
             })
@@ -136,9 +140,12 @@ impl Pool {
         let session = SessionId(1);
         let candidate = Candidate {
             session,
+            worker: 1,
             handlers: vec!["h".to_owned()],
             slots: self.slots,
             held,
+            offer: Arc::default(),
+            busy: 0,
         };
         let now = at(self.now);
         for placement in plan(&ready, &[candidate], free, &mut self.shares, now) {
@@ -321,11 +328,19 @@ fn accounts_of_those_who_left_are_forgotten() {
             priority: 0,
             since: START,
             handler: "h".into(),
+            terms: None,
+            keys: Keyed::Same(0),
             room: 1,
+            most_of_job: u32::MAX,
             head: Vec::new(),
         };
         let now = at(n * 10);
-        drop(Order::of(&mut shares, std::slice::from_ref(&run), now));
+        drop(Order::of(
+            &mut shares,
+            std::slice::from_ref(&run),
+            |_| true,
+            now,
+        ));
         let key = ShardKey::new(run.run, 0);
         shares.granted(key, SessionId(1), run.flow.clone(), now);
         shares.ended(key, at(n * 10 + 5));

@@ -10,9 +10,12 @@
 //! # Not here
 //! Reading the facts and wording the answer (`sichen-engine`'s control).
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use crate::lifecycle::WaitsFor;
+use crate::place::{Offer, Resources, Terms};
 
 /// Why a shard waits. The order is that in which conditions are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,23 +38,31 @@ pub enum Reason {
     NoOwner,
     /// Its run has as many running shards as it may.
     Parallelism,
+    /// Its job has as many running shards as it may.
+    Job,
     /// Its namespace has as many running shards as it may.
     Namespace,
     /// No worker of the pool offers its handler.
     NoHandler,
-    /// Every worker that offers its handler is draining.
+    /// No worker that offers it has the labels that its job requires.
+    NoLabel,
+    /// None of those has so much of a resource at all.
+    TooLarge,
+    /// Every worker that could run it is draining.
     Draining,
     /// A capacity that its run uses is short.
     Capacity,
     /// Every slot of those workers is taken.
     NoSlot,
+    /// None of those with a free slot has so much of a resource left.
+    Resources,
     /// A slot is free: it is being granted, or others go first.
     Dispatching,
 }
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 19] = [
         Reason::Stopping,
         Reason::Queued,
         Reason::Replacing,
@@ -61,11 +72,15 @@ impl Reason {
         Reason::NoWorker,
         Reason::NoOwner,
         Reason::Parallelism,
+        Reason::Job,
         Reason::Namespace,
         Reason::NoHandler,
+        Reason::NoLabel,
+        Reason::TooLarge,
         Reason::Draining,
         Reason::Capacity,
         Reason::NoSlot,
+        Reason::Resources,
         Reason::Dispatching,
     ];
 
@@ -82,11 +97,15 @@ impl Reason {
             Reason::NoWorker => "no_worker",
             Reason::NoOwner => "no_owner",
             Reason::Parallelism => "parallelism",
+            Reason::Job => "job",
             Reason::Namespace => "namespace",
             Reason::NoHandler => "no_handler",
+            Reason::NoLabel => "no_label",
+            Reason::TooLarge => "too_large",
             Reason::Draining => "draining",
             Reason::Capacity => "capacity",
             Reason::NoSlot => "no_slot",
+            Reason::Resources => "resources",
             Reason::Dispatching => "dispatching",
         }
     }
@@ -101,6 +120,8 @@ pub struct Waiting<'a> {
     pub retries: bool,
     /// The handler that a worker must offer.
     pub handler: &'a str,
+    /// Where it may run, if its job says so.
+    pub terms: Option<&'a Terms>,
 }
 
 /// A worker of the pool whose session is not over.
@@ -114,6 +135,76 @@ pub struct Worker {
     pub held: u32,
     /// Whether it takes nothing new.
     pub draining: bool,
+    /// Its labels and resources.
+    pub offer: Arc<Offer>,
+    /// What its shards take of those.
+    pub used: Resources,
+}
+
+impl Worker {
+    fn offers(&self, handler: &str) -> bool {
+        self.handlers.iter().any(|h| h == handler)
+    }
+
+    /// Whether it has a slot.
+    #[must_use]
+    pub fn has_slot(&self) -> bool {
+        self.held < self.slots
+    }
+}
+
+/// The workers that are left after each condition, in the order in which conditions are asked.
+#[derive(Clone, Debug)]
+pub struct Left<'a> {
+    /// Offer the handler.
+    pub able: Vec<&'a Worker>,
+    /// Of those: have the labels that are required.
+    pub labelled: Vec<&'a Worker>,
+    /// Of those: have enough of each resource.
+    pub large: Vec<&'a Worker>,
+    /// Of those: take new work.
+    pub taking: Vec<&'a Worker>,
+    /// Of those: have a slot.
+    pub with_slot: Vec<&'a Worker>,
+    /// Of those: have enough left of each resource.
+    pub free: Vec<&'a Worker>,
+}
+
+impl<'a> Left<'a> {
+    /// The workers that are left for `shard`.
+    #[must_use]
+    pub fn of(shard: &Waiting<'_>, workers: &'a [Worker]) -> Self {
+        let needs = shard.terms.map(|terms| &terms.needs);
+        let of = |from: &[&'a Worker], holds: &dyn Fn(&Worker) -> bool| -> Vec<&'a Worker> {
+            from.iter()
+                .copied()
+                .filter(|worker| holds(worker))
+                .collect()
+        };
+        let able = workers
+            .iter()
+            .filter(|w| w.offers(shard.handler))
+            .collect::<Vec<_>>();
+        let labelled = of(&able, &|w| {
+            shard.terms.is_none_or(|t| t.is_met_by(&w.offer.labels))
+        });
+        let large = of(&labelled, &|w| {
+            needs.is_none_or(|needs| w.offer.total().lacks(needs).is_none())
+        });
+        let taking = of(&large, &|w| !w.draining);
+        let with_slot = of(&taking, &Worker::has_slot);
+        let free = of(&with_slot, &|w| {
+            needs.is_none_or(|needs| w.offer.total().lacks_beside(&w.used, needs).is_none())
+        });
+        Self {
+            able,
+            labelled,
+            large,
+            taking,
+            with_slot,
+            free,
+        }
+    }
 }
 
 /// How things stand around a run.
@@ -125,6 +216,8 @@ pub struct Facts {
     pub waits: Option<WaitsFor>,
     /// Its shards that run, and how many may.
     pub running: (u32, u32),
+    /// The same of its job, if that is limited.
+    pub job: Option<(u32, u32)>,
     /// The same of its namespace, if that is limited.
     pub namespace: Option<(u32, u32)>,
     /// Whether a capacity that the run uses is short for one more shard.
@@ -144,9 +237,7 @@ pub struct Facts {
 pub fn why(shard: &Waiting<'_>, facts: &Facts) -> Reason {
     let early = shard.ready_at > facts.now;
     let is_full = |(running, most): (u32, u32)| running >= most;
-    let offers = |worker: &&Worker| worker.handlers.iter().any(|h| h == shard.handler);
-    let able = || facts.workers.iter().filter(offers);
-    let taking = || able().filter(|worker| !worker.draining);
+    let left = Left::of(shard, &facts.workers);
     let holds = |reason: &Reason| match reason {
         Reason::Stopping => facts.stopping,
         Reason::Queued => facts.waits == Some(WaitsFor::Queue),
@@ -157,11 +248,15 @@ pub fn why(shard: &Waiting<'_>, facts: &Facts) -> Reason {
         Reason::NoWorker => facts.workers.is_empty(),
         Reason::NoOwner => !facts.owned,
         Reason::Parallelism => is_full(facts.running),
+        Reason::Job => facts.job.is_some_and(is_full),
         Reason::Namespace => facts.namespace.is_some_and(is_full),
-        Reason::NoHandler => able().next().is_none(),
-        Reason::Draining => taking().next().is_none(),
+        Reason::NoHandler => left.able.is_empty(),
+        Reason::NoLabel => left.labelled.is_empty(),
+        Reason::TooLarge => left.large.is_empty(),
+        Reason::Draining => left.taking.is_empty(),
         Reason::Capacity => facts.capacity,
-        Reason::NoSlot => taking().all(|worker| worker.held >= worker.slots),
+        Reason::NoSlot => left.with_slot.is_empty(),
+        Reason::Resources => left.free.is_empty(),
         Reason::Dispatching => true,
     };
     let found = Reason::ALL.into_iter().find(holds);

@@ -1,8 +1,19 @@
 //! Claims about reasons.
 
 use super::*;
+use crate::place::Wanted;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn cpu(n: u64) -> Resources {
+    Resources::new([("cpu".to_owned(), n)])
+}
+
+fn offer(labelled: bool, n: u64) -> Arc<Offer> {
+    let zone = ("zone".to_owned(), "a".to_owned());
+    let labels = labelled.then_some(zone).into_iter().collect();
+    Arc::new(Offer::new(labels, cpu(n)))
+}
 
 struct Scene {
     facts: Facts,
@@ -18,12 +29,15 @@ impl Scene {
             slots: 2,
             held: 1,
             draining: false,
+            offer: offer(true, 4),
+            used: cpu(1),
         };
         Self {
             facts: Facts {
                 stopping: false,
                 waits: None,
                 running: (0, 1),
+                job: Some((0, 1)),
                 namespace: Some((0, 1)),
                 capacity: false,
                 restore: false,
@@ -38,8 +52,8 @@ impl Scene {
 
     /// Makes the condition of `reason` hold, as far as others leave it something to hold of.
     fn with(mut self, reason: Reason) -> Self {
-        let facts = &mut self.facts;
         let later = NOW + jiff::SignedDuration::from_secs(1);
+        let facts = &mut self.facts;
         match reason {
             Reason::Stopping => facts.stopping = true,
             Reason::Queued => facts.waits = Some(WaitsFor::Queue),
@@ -50,8 +64,14 @@ impl Scene {
             Reason::NoWorker => facts.workers.clear(),
             Reason::NoOwner => facts.owned = false,
             Reason::Parallelism => facts.running = (1, 1),
+            Reason::Job => facts.job = Some((1, 1)),
             Reason::Namespace => facts.namespace = Some((1, 1)),
             Reason::NoHandler => facts.workers.iter_mut().for_each(|w| w.handlers.clear()),
+            Reason::NoLabel => self.change(|w| w.offer = offer(false, w.offer.total().of("cpu"))),
+            Reason::TooLarge => {
+                self.change(|w| w.offer = offer(!w.offer.labels.is_empty(), 1));
+            }
+            Reason::Resources => self.change(|w| w.used = cpu(3)),
             Reason::Draining => facts.workers.iter_mut().for_each(|w| w.draining = true),
             Reason::Capacity => facts.capacity = true,
             Reason::NoSlot => facts.workers.iter_mut().for_each(|w| w.held = w.slots),
@@ -60,11 +80,25 @@ impl Scene {
         self
     }
 
+    fn change(&mut self, change: impl Fn(&mut Worker)) {
+        self.facts.workers.iter_mut().for_each(change);
+    }
+
     fn why(&self) -> Reason {
+        let wanted = Wanted {
+            label: "zone".to_owned(),
+            values: vec!["a".to_owned()],
+        };
+        let terms = Terms {
+            require: vec![wanted],
+            needs: cpu(2),
+            ..Terms::default()
+        };
         let shard = Waiting {
             ready_at: self.ready_at,
             retries: self.retries,
             handler: "h",
+            terms: Some(&terms),
         };
         why(&shard, &self.facts)
     }

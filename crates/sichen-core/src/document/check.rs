@@ -117,7 +117,12 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
             i64::from(layout::MAX_SHARDS),
         );
     }
+    if let Some(n) = spec.max_running_shards {
+        let most = i64::from(layout::MAX_SHARDS);
+        p.within("spec.maxRunningShards", i64::from(n), 1, most);
+    }
     super::capacity::check_uses(&spec.uses, p);
+    super::placement::check(spec, p);
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
     super::retry::check(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);

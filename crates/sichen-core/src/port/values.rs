@@ -16,6 +16,7 @@ use crate::model::{
     Shard, Waits, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
+use crate::place::Offer;
 use crate::schedule::Nominal;
 use crate::schedule::follow::Follow;
 use crate::schedule::zones::Zones;
@@ -311,6 +312,8 @@ pub struct Grant {
     pub session: SessionId,
     /// How long the attempt, and from the first grant on the run, may take.
     pub timeouts: Timeouts,
+    /// How many shards of its job may run at once, in all runs and pools together.
+    pub most_of_job: Option<u32>,
 }
 
 /// A grant that was made: all that the worker is told.
@@ -343,6 +346,8 @@ pub enum GrantRefused {
     NoSlot,
     /// The run has as many running shards as it may.
     Parallelism,
+    /// The run's job has as many running shards as it may.
+    Job,
     /// A capacity that the run uses is short.
     Capacity,
     /// The run's namespace has as many running shards as it may.
@@ -480,6 +485,8 @@ pub struct Register {
     pub slots: u32,
     /// Handlers it offers.
     pub handlers: Vec<String>,
+    /// Its labels and resources.
+    pub offer: Offer,
     /// How long the session lasts without a beat.
     pub ttl: SignedDuration,
     /// Whether the worker has made sure that nothing of its older incarnations still runs; only

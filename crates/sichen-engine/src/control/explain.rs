@@ -8,22 +8,27 @@
 //! The dispatcher's decision (`sichen_core::dispatch`), which of the reasons of a ready shard is the one
 //! (`sichen_core::dispatch::why`), how reasons are shown.
 
-use std::collections::BTreeMap;
+mod place;
+mod shard;
+mod waiting;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sichen_core::capacity::Lack;
 use sichen_core::dispatch::why::{self, Reason, why};
 use sichen_core::document::PROCESS_HANDLER;
-use sichen_core::ids::{NodeId, RunId, SessionId};
-use sichen_core::layout::Descriptor;
+use sichen_core::ids::{NodeId, RunId, SessionId, ShardKey, ShardNo};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{ShardState, WaitsFor};
 use sichen_core::model::{DutyKey, Hold, Node, Run, Session, Shard, Standing};
 use sichen_core::name::Name;
+use sichen_core::place::{Resources, Terms};
 use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 use sichen_core::restore::Restore;
 
 use super::{Control, Error};
+pub use waiting::Waiting;
 
 /// Holds of each capacity that an explanation names.
 const NAMED_HOLDS: u32 = 3;
@@ -44,56 +49,6 @@ pub struct Why {
     pub ends: String,
 }
 
-/// Open shards, counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// Could be granted now, and since when the first of them could.
-    pub ready: u32,
-    /// The earliest instant from which one of those could be granted.
-    pub ready_since: Option<Timestamp>,
-    /// Wait for their time after a failed attempt.
-    pub backing_off: u32,
-    /// Wait for their first time.
-    pub not_yet: u32,
-    /// The first instant at which one of those becomes ready.
-    pub next_ready: Option<Timestamp>,
-    /// Running, by holder.
-    pub running: BTreeMap<SessionId, u32>,
-    /// The data source that the plan step asks, while it waits.
-    pub plan: Option<String>,
-}
-
-impl Waiting {
-    /// Adds a shard.
-    pub fn count(&mut self, shard: &Shard, now: Timestamp) {
-        let waits = shard.ready_at > now;
-        if let (Descriptor::Plan { data_source, .. }, true) =
-            (&shard.descriptor, shard.state.is_grantable())
-        {
-            self.plan = Some(data_source.clone());
-        }
-        match shard.state {
-            ShardState::Scheduled | ShardState::Retry if !waits => {
-                self.ready += 1;
-                let since = self.ready_since.into_iter().chain([shard.ready_at]).min();
-                self.ready_since = since;
-            }
-            ShardState::Scheduled => self.not_yet += 1,
-            ShardState::Retry => self.backing_off += 1,
-            ShardState::Running => {
-                if let Some(session) = shard.session {
-                    *self.running.entry(session).or_default() += 1;
-                }
-            }
-            ShardState::Succeeded | ShardState::Failed | ShardState::Cancelled => {}
-        }
-        if waits && shard.state.is_grantable() {
-            let next = self.next_ready.into_iter().chain([shard.ready_at]).min();
-            self.next_ready = next;
-        }
-    }
-}
-
 /// What a chain of reasons is built from.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -103,6 +58,10 @@ pub struct Facts {
     pub waiting: Waiting,
     /// Sessions of its pool that are not ended, and how many shards each holds.
     pub sessions: Vec<(Session, u32)>,
+    /// What the shards of each of them take of its resources, if the run asks for any.
+    pub uses: Vec<Resources>,
+    /// Where its shards may run, if its job says so.
+    pub terms: Option<Arc<Terms>>,
     /// If it waits for others of its job: those that are open and older, newest first.
     pub ahead: Vec<RunId>,
     /// How the capacities stand that it uses.
@@ -113,6 +72,8 @@ pub struct Facts {
     pub restore: Option<Restore>,
     /// Who owns the pool, if its owner lives.
     pub owner: Option<NodeId>,
+    /// How many shards of its job run, and how many may, if that is limited.
+    pub job: Option<(u32, u32)>,
     /// How many shards of its namespace run, and how many may, if that is limited.
     pub namespace: Option<(u32, u32)>,
     /// The store's clock.
@@ -125,6 +86,34 @@ impl Control {
     /// # Errors
     /// [`Error::NotFound`]; the store's.
     pub async fn explain(&self, run: RunId) -> Result<(Run, Vec<Why>), Error> {
+        let facts = self.facts(run, None).await?;
+        let reasons = reasons(&facts);
+        Ok((facts.run, reasons))
+    }
+
+    /// Why one shard of the run is where it is.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn explain_shard(
+        &self,
+        run: RunId,
+        no: ShardNo,
+    ) -> Result<(Run, Shard, Vec<Why>), Error> {
+        let key = ShardKey { run, no };
+        let facts = self.facts(run, Some(no)).await?;
+        let found = self.context.store.get_shards(vec![key]).await?.pop();
+        let shard = found.ok_or_else(|| Error::NotFound {
+            what: "shard",
+            name: key.to_string(),
+        })?;
+        let shard = shard.shard;
+        let reasons = shard::reasons(&shard, &facts);
+        Ok((facts.run, shard, reasons))
+    }
+
+    /// What reasons are made from: of the run, or of one of its shards.
+    async fn facts(&self, run: RunId, only: Option<ShardNo>) -> Result<Facts, Error> {
         let store = &*self.context.store;
         let found = store.get_run(run).await?;
         let (run, _) = found.ok_or_else(|| Error::NotFound {
@@ -139,7 +128,10 @@ impl Control {
             let limit = MAX_PAGE;
             let page = store.list_shards(run.id, Page { after, limit }).await?;
             for shard in &page {
-                waiting.count(shard, now);
+                let runs = shard.state == ShardState::Running;
+                if only.is_none_or(|no| runs || shard.key.no == no) {
+                    waiting.count(shard, now);
+                }
             }
             match page.last() {
                 Some(last) if page.len() == limit as usize => after = Some(last.key.no.0),
@@ -180,7 +172,18 @@ impl Control {
             }
             store.get_capacities(names).await?
         };
-        let facts = Facts {
+        let document = self.documents.find(store, run.job, run.revision).await?;
+        let terms = document.as_ref().and_then(|document| document.placement());
+        let most = document.and_then(|document| document.spec.max_running_shards);
+        let job = match most {
+            Some(most) => Some((store.count_running_of_job(run.job).await?, most)),
+            None => None,
+        };
+        let uses = place::uses(store, &self.documents, terms.as_deref(), &sessions).await?;
+        Ok(Facts {
+            job,
+            uses,
+            terms,
             namespace: running.zip(namespace.max_running),
             run,
             waiting,
@@ -191,9 +194,7 @@ impl Control {
             restore: store.get_restore().await?,
             owner,
             now,
-        };
-        let reasons = reasons(&facts);
-        Ok((facts.run, reasons))
+        })
     }
 }
 
@@ -354,20 +355,21 @@ fn holder(facts: &Facts, session: SessionId) -> String {
 
 /// What the rule is asked about the run's ready shards.
 fn asked(facts: &Facts, running: u32) -> why::Facts {
-    let live = facts
-        .sessions
-        .iter()
-        .filter(|(s, _)| !has_expired(s.expires_at, facts.now));
-    let workers = live.map(|(s, held)| why::Worker {
+    let sessions = facts.sessions.iter().enumerate();
+    let live = sessions.filter(|(_, (s, _))| !has_expired(s.expires_at, facts.now));
+    let workers = live.map(|(n, (s, held))| why::Worker {
         handlers: s.handlers.clone(),
         slots: s.slots,
         held: *held,
         draining: s.draining,
+        offer: Arc::new(s.offer.clone()),
+        used: facts.uses.get(n).cloned().unwrap_or_default(),
     });
     why::Facts {
         stopping: facts.run.stop.is_some(),
         waits: facts.run.waits.map(|waits| waits.what),
         running: (running, facts.run.terms.parallelism),
+        job: facts.job,
         namespace: facts.namespace,
         capacity: why_capacity(facts).is_some(),
         restore: facts.restore.is_some(),
@@ -386,10 +388,12 @@ fn why_ready_waits(facts: &Facts, running: u32) -> Why {
         ready_at: waiting.ready_since.unwrap_or(facts.now),
         retries: false,
         handler: &handler,
+        // A plan step runs where its data source is.
+        terms: facts.terms.as_deref().filter(|_| source.is_none()),
     };
     let asked = asked(facts, running);
     let reason = why(&shard, &asked);
-    let (text, ends) = worded(reason, facts, &asked, &handler);
+    let (text, ends) = worded(reason, facts, &asked, &shard);
     let ready = shards(waiting.ready, "shard is ready", "shards are ready");
     Why {
         word: reason.word(),
@@ -401,9 +405,20 @@ fn why_ready_waits(facts: &Facts, running: u32) -> Why {
 }
 
 /// A reason for people, and what ends it.
-fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (String, String) {
+fn worded(
+    reason: Reason,
+    facts: &Facts,
+    asked: &why::Facts,
+    shard: &why::Waiting<'_>,
+) -> (String, String) {
     let (run, pool) = (&facts.run, &facts.run.terms.pool);
-    let offers = |w: &&why::Worker| w.handlers.iter().any(|h| h == handler);
+    let (handler, left) = (shard.handler, why::Left::of(shard, &asked.workers));
+    let no_terms = Terms::default();
+    let terms = shard.terms.unwrap_or(&no_terms);
+    let who = match shard.terms {
+        Some(_) => format!("offer {handler} and meet the job's placement"),
+        None => format!("offer {handler}"),
+    };
     let (text, ends) = match reason {
         Reason::NoWorker => (
             format!(
@@ -427,6 +442,18 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
             ),
             "the end of a shard of the run".to_owned(),
         ),
+        Reason::Job => {
+            let (running, most) = facts.job.unwrap_or_default();
+            let most = shards(most, "shard", "shards");
+            (
+                format!(
+                    "the job {} may have {most} running at once in all its runs and has {running} \
+                     (`maxRunningShards`)",
+                    run.job_name
+                ),
+                "the end of a shard of the job".to_owned(),
+            )
+        }
         Reason::Namespace => {
             let name = &run.job_name.namespace;
             let (running, most) = facts.namespace.unwrap_or_default();
@@ -443,8 +470,11 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
             nobody_offers(asked, pool, handler),
             format!("a worker of the pool that offers {handler}"),
         ),
+        Reason::NoLabel => place::no_label(&left, terms, pool),
+        Reason::TooLarge => place::too_large(&left, terms),
+        Reason::Resources => place::resources(&left, terms),
         Reason::Draining => (
-            format!("every worker that offers {handler} is draining"),
+            format!("all workers that {who} are draining"),
             format!("another worker that offers {handler}"),
         ),
         Reason::Capacity => (
@@ -452,12 +482,11 @@ fn worded(reason: Reason, facts: &Facts, asked: &why::Facts, handler: &str) -> (
             "units or tokens of the capacity".to_owned(),
         ),
         Reason::NoSlot => {
-            let able = asked.workers.iter().filter(offers);
-            let taking = able.filter(|w| !w.draining);
+            let taking = left.taking.iter();
             let (held, slots) = taking.fold((0, 0), |(h, s), w| (h + w.held, s + w.slots));
             (
                 format!(
-                    "the workers that offer {handler} hold {} in {slots} slots",
+                    "the workers that {who} hold {} in {slots} slots",
                     shards(held, "shard", "shards")
                 ),
                 format!("a free slot of a worker that offers {handler}"),

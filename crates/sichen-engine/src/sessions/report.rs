@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use sichen_core::document::Document;
 use sichen_core::ids::ShardKey;
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::{Ending, Facts, Transition, on_end};
+use sichen_core::lifecycle::{AttemptEnd, ShardState};
 use sichen_core::model::Failure;
 use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, Said, ShardFacts};
 use sichen_core::retry::Policy;
@@ -102,6 +102,7 @@ impl Sessions {
             };
             if let FinishVerdict::Accepted(run) = verdict {
                 self.context.meter.ended(item.transition.end, run);
+                self.judge(item);
             }
             // The last of the failed attempts that a run may have stops it too: only the store, which
             // counts them, knows which one that was.
@@ -117,6 +118,16 @@ impl Sessions {
             answers.push(answer(item, verdict));
         }
         Ok(answers)
+    }
+
+    /// Tells the dispatcher of an end that says something of the worker.
+    fn judge(&self, item: &Finish) {
+        let failed = match item.transition.end {
+            AttemptEnd::Succeeded => false,
+            AttemptEnd::Failed | AttemptEnd::TimedOut | AttemptEnd::Lost => true,
+            AttemptEnd::Cancelled | AttemptEnd::Released => return,
+        };
+        self.dispatcher.judged(item.key, failed);
     }
 
     async fn decide(

@@ -8,6 +8,7 @@ use sichen_core::lease::Rhythm;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
+use sichen_core::place::Offer;
 use sichen_core::port::Reporter;
 
 use crate::courier::StopReason;
@@ -25,6 +26,8 @@ pub struct Hello {
     pub slots: u32,
     /// Handlers it offers.
     pub handlers: Vec<String>,
+    /// Its labels and resources.
+    pub offer: Offer,
     /// Takes no new work.
     pub draining: bool,
     /// Set if it comes back over a new stream with a session it still believes in.

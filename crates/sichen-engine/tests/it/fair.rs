@@ -168,3 +168,43 @@ fn a_namespace_at_its_limit_waits_for_its_own_shards_and_says_so() {
     let works = node.grants(session);
     assert!(works.len() >= 5, "{}", works.len());
 }
+
+/// Of all runs of the job together, whichever lane or order they come in; the others go on.
+#[test]
+fn a_job_runs_no_more_shards_than_it_may_and_says_so() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let session = node.worker(&cluster, "w1", 20);
+    let spec =
+        json!({ "run": { "handler": "h" }, "shards": { "count": 4 }, "maxRunningShards": 3 });
+    let limited = cluster.apply("limited", spec);
+    let runs: Vec<_> = (0..4)
+        .map(|n| cluster.run(limited, &n.to_string()))
+        .collect();
+    let other = job(&cluster, "other");
+    many(&cluster, other, 2);
+    assert_eq!(node.dispatch(&cluster), 5);
+    assert_eq!(node.dispatch(&cluster), 0);
+    let control = Control::new(node.engine.context.clone());
+    let (_, reasons) = block_on(control.explain(runs[3])).unwrap();
+    assert!(
+        reasons[0].word == "job" && reasons[0].text.contains("3 shards running at once"),
+        "{reasons:?}"
+    );
+    let counts = block_on(node.engine.dispatcher.census(cluster.now())).unwrap();
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(reason, n)| (reason.word(), *n))
+        .collect();
+    assert_eq!(counts, [("job", 13)]);
+    // Each round as many as end.
+    let mut ended = 0;
+    for _ in 0..6 {
+        ended += round(&cluster, &node, session)
+            .get(&limited)
+            .copied()
+            .unwrap_or(0);
+    }
+    assert_eq!(ended, 16);
+}

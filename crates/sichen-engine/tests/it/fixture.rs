@@ -12,6 +12,7 @@ use sichen_core::ids::{JobUid, Occasion, OpId, Revision, RunId, SessionId, Shard
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Run, Shard, WorkerIdentity};
 use sichen_core::name::Name;
+use sichen_core::place::Offer;
 use sichen_core::port::{ApplyJob, ApplyVerdict, CreateVerdict, Op, Page, Store};
 use sichen_core::schedule::zones::Zones;
 use sichen_engine::context::IdSource;
@@ -215,6 +216,7 @@ pub fn hello(name: &str, incarnation: &str, slots: u32) -> Hello {
         pool: pool(),
         slots,
         handlers: vec!["h".to_owned(), "data-source/ledger".to_owned()],
+        offer: Offer::default(),
         draining: false,
         resume: None,
         running: vec![],

@@ -17,6 +17,7 @@ mod flow;
 mod follow;
 mod overlap;
 mod peers;
+mod placed;
 mod players;
 mod retry;
 mod sharding;

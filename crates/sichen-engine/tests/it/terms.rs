@@ -242,6 +242,7 @@ fn grant(c: &Cluster, fence: &Fence, run: RunId, session: SessionId) -> bool {
         token: Token(0),
         session,
         timeouts: Default::default(),
+        most_of_job: None,
     };
     let verdicts = block_on(c.store.lease_shards(c.op(), fence.clone(), vec![grant])).unwrap();
     verdicts == [GrantVerdict::Refused(GrantRefused::OldTerm)]

@@ -147,6 +147,12 @@ pub struct Hello {
     /// server has kept for long never ends the session of a later one.
     #[prost(uint64, tag = "18")]
     pub start: u64,
+    /// What attempts may take of its machine, in thousandths, by name: "cpu", "memory" (bytes), "gpu/a100".
+    #[prost(btree_map = "string, uint64", tag = "19")]
+    pub resources: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
 }
 /// An attempt of an earlier incarnation (or an unacknowledged finish of this one).
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -188,6 +194,9 @@ pub struct Beat {
     pub running: ::prost::alloc::vec::Vec<Held>,
     #[prost(bool, tag = "4")]
     pub degraded: bool,
+    /// How busy its machine is: its load of the last minute by its processors, in thousandths. A hint.
+    #[prost(uint32, tag = "5")]
+    pub load_milli: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Accept {

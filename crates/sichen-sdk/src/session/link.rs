@@ -119,6 +119,7 @@ impl Session {
             highest_grant_seen: self.live.as_ref().map_or(0, |live| live.grants.highest()),
             degraded: self.degraded || self.behind,
             draining: self.drain.is_some(),
+            resources: self.identity.resources.clone(),
         };
         if let Some(live) = &mut self.live {
             // It is judged as a beat is.
@@ -260,6 +261,8 @@ impl Session {
             highest_grant_seen: live.grants.highest(),
             running,
             degraded,
+            // Whoever sends it knows the machine.
+            load_milli: 0,
         };
         live.grants.told();
         self.send(ToServer::Beat(beat));

@@ -26,6 +26,7 @@ fn identity(slots: u32) -> Identity {
         slots,
         handlers: BTreeSet::from(["work".to_owned()]),
         labels: BTreeMap::new(),
+        resources: BTreeMap::new(),
         build: "test".into(),
     }
 }

@@ -97,6 +97,8 @@ pub struct Identity {
     pub handlers: BTreeSet<String>,
     /// For placement.
     pub labels: BTreeMap<String, String>,
+    /// What attempts may take of the machine, in thousandths.
+    pub resources: BTreeMap<String, u64>,
     /// Version, for people.
     pub build: String,
 }

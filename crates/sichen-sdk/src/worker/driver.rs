@@ -21,7 +21,7 @@ use super::stream::{Dialler, StreamEvent};
 use super::{Drained, Error};
 use crate::context::{Context, Event, StopOrder};
 use crate::datadir::DataDir;
-use crate::edge::{boot_now, jitter};
+use crate::edge::{boot_now, jitter, load_milli};
 use crate::handler::{Registry, panicked};
 use crate::journal::{Fault, Journal, Writer, Written};
 use crate::session::{Boot, Ended, ExitReason, Input, Lease, Note, Output, Session};
@@ -224,7 +224,10 @@ impl Loop {
         }
     }
 
-    fn send(&mut self, message: v1::worker_message::Message) {
+    fn send(&mut self, mut message: v1::worker_message::Message) {
+        if let v1::worker_message::Message::Beat(beat) = &mut message {
+            beat.load_milli = load_milli();
+        }
         let which = word(&message);
         sichen_crash::at(sichen_crash::Place::BeforeSend, which);
         let message = v1::WorkerMessage {

@@ -108,6 +108,7 @@ pub struct Builder {
     pool: String,
     slots: u32,
     labels: BTreeMap<String, String>,
+    resources: BTreeMap<String, u64>,
     data_dir: Option<PathBuf>,
     opened: Option<DataDir>,
     drain_grace_ms: u64,
@@ -151,6 +152,7 @@ impl Worker {
             pool: "default".to_owned(),
             slots: 1,
             labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
             data_dir: None,
             opened: None,
             drain_grace_ms: DEFAULT_DRAIN_GRACE_MS,
@@ -253,6 +255,14 @@ impl Builder {
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Builder {
         self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// What attempts may take together of a resource of this machine, in thousandths: 2 processors are
+    /// `("cpu", 2_000)`. Jobs that ask for a resource run on none that does not name it.
+    #[must_use]
+    pub fn resource(mut self, name: impl Into<String>, thousandths: u64) -> Builder {
+        self.resources.insert(name.into(), thousandths);
         self
     }
 
@@ -410,6 +420,7 @@ impl Builder {
             slots: self.slots,
             handlers: self.registry.handlers.keys().cloned().collect(),
             labels: self.labels,
+            resources: self.resources,
             build: self.build,
         };
         let session = Session::new(identity, journal.recover()?).with_grace(self.grace_ms);

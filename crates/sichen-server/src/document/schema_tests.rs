@@ -31,7 +31,15 @@ fn full() -> Vec<Value> {
                 ],
                 "timeZone": "Asia/Shanghai", "run": run, "pool": "default",
                 "parameters": {"a": [1, "x", null], "from": 1, "to": 9}, "shards": shards,
-                "parallelism": 4, "priority": -3,
+                "parallelism": 4, "priority": -3, "maxRunningShards": 9,
+                "placement": {
+                    "strategy": "consistentHash", "key": {"parameter": "a"},
+                    "labels": {
+                        "require": {"zone": "a"}, "prefer": {"disk": ["ssd", "nvme"]},
+                        "avoid": {"spot": "yes"},
+                    },
+                    "resources": {"cpu": 1.5, "memory": "4Gi"},
+                },
                 "retry": {
                     "maxAttempts": 5, "backoff": backoff,
                     "rules": [

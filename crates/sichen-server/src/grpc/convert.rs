@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use sichen_core::document::{KeysSpec, ShardsSpec};
+use sichen_core::document::{KeysSpec, ShardsSpec, is_label_name, is_resource_name};
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lease::Rhythm;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity, run_key};
 use sichen_core::name::Name;
+use sichen_core::place::{MAX_LABELS, MAX_RESOURCES, Offer, Resources, quantity};
 use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
 use sichen_core::timeouts::Overrun;
 use sichen_core::trace::TraceId;
@@ -103,6 +104,7 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
     {
         return Err("SC4004: a NUL character in an id or in the name of a handler".to_owned());
     }
+    let offer = offer(&hello)?;
     let mut journal = Vec::new();
     let mut dead = Vec::new();
     for entry in hello.journal {
@@ -131,6 +133,7 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
         pool: name("pool", &hello.pool)?,
         slots: hello.slots,
         handlers: handlers(hello.handlers, &hello.labels),
+        offer,
         draining: hello.draining,
         resume: hello.resume_session.map(SessionId),
         running: hello.running.iter().filter_map(held).collect(),
@@ -138,6 +141,42 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
         journal,
         dead,
     })
+}
+
+/// A worker's labels, without those that name data sources, and its resources.
+fn offer(hello: &v1::Hello) -> Result<Offer, String> {
+    let source = data_source_handler("");
+    let labels = hello
+        .labels
+        .iter()
+        .filter(|(label, _)| !label.starts_with(&source));
+    let labels: BTreeMap<String, String> = labels
+        .map(|(label, value)| (label.clone(), value.clone()))
+        .collect();
+    let too_many = |what: &str, n: usize, most: usize| {
+        Err(format!("SC4004: {n} {what}; a worker has at most {most}"))
+    };
+    if labels.len() > MAX_LABELS {
+        return too_many("labels", labels.len(), MAX_LABELS);
+    }
+    if hello.resources.len() > MAX_RESOURCES {
+        return too_many("resources", hello.resources.len(), MAX_RESOURCES);
+    }
+    let wrong = labels
+        .iter()
+        .find(|(label, value)| !is_label_name(label) || value.len() > 255 || value.contains('\0'));
+    if let Some((label, value)) = wrong {
+        return Err(format!(
+            "SC4004: {label:?}: {value:?} is no label of a worker"
+        ));
+    }
+    let amount = |n: u64| (1..=quantity::MAX).contains(&n);
+    let mut resources = hello.resources.iter();
+    if let Some((name, n)) = resources.find(|(name, n)| !is_resource_name(name) || !amount(**n)) {
+        return Err(format!("SC4004: {name:?}: {n} is no resource of a worker"));
+    }
+    let resources = hello.resources.iter().map(|(name, n)| (name.clone(), *n));
+    Ok(Offer::new(labels, Resources::new(resources)))
 }
 
 /// What a worker offers: its handlers, and its data sources, which it names by labels.

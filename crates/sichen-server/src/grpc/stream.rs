@@ -316,6 +316,7 @@ impl Stream {
         // be long broken: the one that beats is the one that is heard.
         self.streams.add(session, self.out.clone());
         self.engine.dispatcher.set_able(session, !beat.degraded);
+        self.engine.dispatcher.set_busy(session, beat.load_milli);
         self.progress(session, &beat.running).await?;
         let question = Beat {
             session,

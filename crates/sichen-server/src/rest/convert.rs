@@ -286,6 +286,10 @@ pub(super) fn event(event: &event::Event) -> wire::Event {
     }
 }
 
+fn amount((name, n): (&str, u64)) -> (String, String) {
+    (name.to_owned(), sichen_core::place::quantity::text(name, n))
+}
+
 /// A session and how many shards it holds.
 pub(super) fn worker(session: &model::Session, held: u32) -> wire::Worker {
     wire::Worker {
@@ -297,6 +301,8 @@ pub(super) fn worker(session: &model::Session, held: u32) -> wire::Worker {
         slots: session.slots,
         held,
         handlers: session.handlers.clone(),
+        labels: session.offer.labels.clone(),
+        resources: session.offer.resources.iter().map(amount).collect(),
         draining: session.draining,
         registered_at: session.registered_at.to_string(),
         expires_at: session.expires_at.to_string(),

@@ -20,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use sichen_core::access::Action;
+use sichen_core::dispatch::why::Reason;
 use sichen_core::model::{Duty, Node, Session};
 use sichen_core::port::{self, MAX_COUNTED, Overview};
 use sichen_core::timekeeping::Told;
@@ -40,11 +41,17 @@ struct Seen {
     sessions: Vec<(Session, u32)>,
     members: (Vec<Node>, Vec<Duty>),
     clock: Told,
+    waiting: BTreeMap<Reason, u64>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByState {
     state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -93,6 +100,7 @@ pub(super) async fn metrics(
     if let Some(seen) = seen {
         jobs_and_runs(&mut registry, &seen.overview);
         workers(&mut registry, &seen.sessions);
+        waiting(&mut registry, &seen.waiting);
         let own = api.0.engine.coordinator.node();
         members(&mut registry, &seen.members, seen.clock.now, own);
         let step = seen.clock.wall.duration_since(seen.clock.now);
@@ -109,12 +117,15 @@ pub(super) async fn metrics(
 /// Asks the store, in a task of its own, because a call that has begun must not be dropped.
 async fn seen(api: &Api) -> Option<Seen> {
     let store = api.0.engine.context.store.clone();
+    let dispatcher = api.0.engine.dispatcher.clone();
     let asked = async move {
         let clock = store.clock().await?;
         let overview = store.get_overview(clock.now, overview::SPAN).await?;
         let sessions = store.list_sessions(None).await?;
         let members = store.list_members().await?;
+        let waiting = dispatcher.census(clock.now).await?;
         Ok::<_, port::Error>(Seen {
+            waiting,
             overview,
             sessions,
             members,
@@ -176,6 +187,24 @@ fn workers(registry: &mut Registry, sessions: &[(Session, u32)]) {
         }
         registry.register(name, help, family);
     }
+}
+
+/// By reason, each word always: a series that comes and goes can't be compared with nothing.
+fn waiting(registry: &mut Registry, counts: &BTreeMap<Reason, u64>) {
+    let family = Family::<ByReason, Gauge>::default();
+    // What a pool's owner can see of ready shards.
+    let seen = Reason::ALL
+        .into_iter()
+        .filter(|reason| *reason > Reason::NotYet);
+    for reason in seen.filter(|reason| *reason != Reason::NoOwner) {
+        let n = counts.get(&reason).copied().unwrap_or(0);
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        let reason = reason.word();
+        family.get_or_create(&ByReason { reason }).set(n);
+    }
+    let help = "Ready shards that wait, in the pools of this node, by what each waits for; counted up to \
+                10,000 a pool";
+    registry.register("waiting_shards", help, family);
 }
 
 fn members(

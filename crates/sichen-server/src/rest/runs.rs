@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use serde::Deserialize;
 use sichen_core::beacon::Hint;
-use sichen_core::ids::{BackfillId, RunId, ShardKey};
+use sichen_core::ids::{BackfillId, RunId, ShardKey, ShardNo};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
 use sichen_core::port::{EventFilter, MAX_PAGE, Page, RunFilter};
@@ -298,12 +298,21 @@ pub(super) async fn retry(
     Ok(Json(run(&api, id).await?))
 }
 
-/// Why a run is where it is: what it waits for, or how it ended.
+/// What is to be explained of a run.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ExplainOf {
+    /// This shard alone, by its number; then `state` is the shard's.
+    shard: Option<i32>,
+}
+
+/// Why a run, or one of its shards, is where it is: what it waits for, or how it ended.
 #[utoipa::path(
     get,
     path = "/runs/{id}/explain",
     tag = "runs",
-    params(("id" = String, Path, description = "Number, key, or trace id")),
+    params(("id" = String, Path, description = "Number, key, or trace id"), ExplainOf),
     responses(
         (status = 200, body = wire::Explanation),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -312,9 +321,20 @@ pub(super) async fn retry(
 pub(super) async fn explain(
     State(api): State<Api>,
     Segments(id): Segments<String>,
+    Params(of): Params<ExplainOf>,
 ) -> Answer<wire::Explanation> {
     let id = request::run_id(&api, &id).await?;
-    let (run, reasons) = api.0.control.explain(id).await?;
+    let control = &api.0.control;
+    let (run, shard, reasons) = match of.shard {
+        None => {
+            let (run, reasons) = control.explain(id).await?;
+            (run, None, reasons)
+        }
+        Some(no) => {
+            let (run, shard, reasons) = control.explain_shard(id, ShardNo(no)).await?;
+            (run, Some(shard), reasons)
+        }
+    };
     let time_zone = api.time_zone(run.job, run.revision).await?;
     let run = convert::run(&run, &time_zone, None);
     let reasons = reasons.into_iter().map(|why| wire::Why {
@@ -327,7 +347,7 @@ pub(super) async fn explain(
     Ok(Json(wire::Explanation {
         id: run.id,
         key: run.key,
-        state: run.state,
+        state: shard.map_or(run.state, |shard| shard.state.word().to_owned()),
         reasons: reasons.collect(),
     }))
 }

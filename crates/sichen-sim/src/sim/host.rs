@@ -123,6 +123,7 @@ impl Sim {
             slots: worker.slots,
             handlers: BTreeSet::from(["settle".to_owned()]),
             labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
             build: "sim".to_owned(),
         };
         let recovered = worker

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
 use sichen_core::dispatch::queue::{Place, Walk, Window};
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{RunId, SessionId, ShardKey};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
 use sichen_core::model::{DutyKey, Run};
@@ -64,6 +64,13 @@ pub(super) fn list_ready(
         });
     }
     heads
+}
+
+/// How many shards of a job run.
+pub(super) fn running_of_job(state: &State, job: JobUid) -> u32 {
+    let of = |run: &&RunId| state.runs.get(*run).is_some_and(|run| run.job == job);
+    let held = state.holders.values().flatten().map(|key| &key.run);
+    u32::try_from(held.filter(of).count()).unwrap_or(u32::MAX)
 }
 
 fn running(state: &State, run: RunId) -> u32 {
@@ -156,6 +163,10 @@ fn check(tx: &Tx<'_>, fence: &Fence, grant: &Grant) -> Result<(), GrantRefused> 
     can_hold(state, tx.now, grant.session, &run.terms.pool)?;
     if running(state, run.id) >= run.terms.parallelism {
         return Err(GrantRefused::Parallelism);
+    }
+    let full = |most| running_of_job(state, run.job) >= most;
+    if grant.most_of_job.is_some_and(full) {
+        return Err(GrantRefused::Job);
     }
     namespaces::may_run(state, &run.job_name.namespace)
 }

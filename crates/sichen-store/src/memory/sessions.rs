@@ -69,6 +69,7 @@ pub(super) fn register(tx: &mut Tx<'_>, r: Register) -> RegisterVerdict {
         pool: r.pool,
         slots: r.slots,
         handlers: r.handlers,
+        offer: r.offer,
         draining: false,
         grant_seq: 0,
         registered_at: tx.now,

@@ -52,6 +52,8 @@ pub(super) struct Locks {
     pub duties: Vec<String>,
     /// Whether the jobs of the runs are locked too, before them: where a run may close.
     pub closing: bool,
+    /// Runs whose jobs are limited: those are locked, so that one transaction at a time counts.
+    pub limited: Vec<RunId>,
     pub runs: Vec<RunId>,
     pub shards: Vec<ShardKey>,
     pub jobs: Vec<uuid::Uuid>,
@@ -75,7 +77,10 @@ impl Locks {
     pub fn statements(&self) -> impl Iterator<Item = &'static str> {
         [
             (!self.duties.is_empty(), sql::SHARE_DUTIES),
-            (self.closing, sql::LOCK_JOBS_OF_RUNS),
+            (
+                self.closing || !self.limited.is_empty(),
+                sql::LOCK_JOBS_OF_RUNS,
+            ),
             (!self.jobs.is_empty(), sql::LOCK_JOBS),
             (!self.runs.is_empty(), sql::LOCK_RUNS),
             (!self.shards.is_empty(), sql::LOCK_SHARDS),

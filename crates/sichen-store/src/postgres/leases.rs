@@ -1,14 +1,15 @@
 //! Leases on shards: granted, found overdue, taken back.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
-use sichen_core::dispatch::queue::{Place, Window};
+use sichen_core::dispatch::queue::{Place, Window, queues_of, turn};
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
@@ -159,11 +160,19 @@ pub(super) async fn lease(
         tx.count_holds(&sessions, &runs).await?;
         ledger = capacities::open(tx, &uses).await?;
     }
+    let mut jobs = match current {
+        true => running_of_limited(tx, grants).await?,
+        false => BTreeMap::new(),
+    };
     let mut verdicts = Vec::with_capacity(grants.len());
     for grant in grants {
         let checked = if current {
             let checked = check(tx, fence, grant).await?;
             checked.and_then(|(row, run)| {
+                let running = jobs.get(&run.job).copied().unwrap_or(0);
+                if grant.most_of_job.is_some_and(|most| running >= most) {
+                    return Err(GrantRefused::Job);
+                }
                 if !spaces.has_room(&run.job_name.namespace) {
                     return Err(GrantRefused::Namespace);
                 }
@@ -178,6 +187,9 @@ pub(super) async fn lease(
             Err(refused) => GrantVerdict::Refused(refused),
             Ok((row, run)) => {
                 spaces.take(&run.job_name.namespace);
+                if let Some(running) = jobs.get_mut(&run.job) {
+                    *running += 1;
+                }
                 let (limits, uses) = (grant.timeouts, &run.terms.uses);
                 let granted = hand_over(tx, row, grant.session, limits, uses, None).await?;
                 start(tx, &run, grant.timeouts).await?;
@@ -190,6 +202,30 @@ pub(super) async fn lease(
     }
     capacities::close(tx, &ledger).await?;
     Ok(verdicts)
+}
+
+/// How many shards of a job run.
+pub(super) async fn running_of_job(read: &Read, job: JobUid) -> Result<u32> {
+    let Some(row) = read.job(job).await? else {
+        return Ok(0);
+    };
+    let (first, last) = queues_of(&row.job.name.namespace);
+    let params = (first, last, turn(job));
+    read.count(sql::COUNT_RUNNING_OF_JOB, params).await
+}
+
+/// The same of the limited jobs among those of `grants`.
+async fn running_of_limited(tx: &Tx, grants: &[Grant]) -> Result<BTreeMap<JobUid, u32>> {
+    let mut running = BTreeMap::new();
+    for grant in grants.iter().filter(|grant| grant.most_of_job.is_some()) {
+        let Some(run) = tx.run_row(grant.key.run).await? else {
+            continue;
+        };
+        if let Entry::Vacant(vacant) = running.entry(run.job) {
+            vacant.insert(running_of_job(tx, run.job).await?);
+        }
+    }
+    Ok(running)
 }
 
 /// The shard and its run, if the grant still holds.

@@ -72,6 +72,7 @@ pub(super) async fn register(tx: &mut Tx, r: &Register) -> Result<RegisterVerdic
         at(expires_at),
         int(r.appearance.start),
         int(r.appearance.registration),
+        r.offer.text(),
     ];
     tx.must(sql::INSERT_SESSION, params).await?;
     let data = serde_json::json!({

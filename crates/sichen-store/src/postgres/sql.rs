@@ -202,6 +202,7 @@ statements! {
     DUMP_NAMESPACES = "dump_namespaces",
     PUT_NAMESPACE = "put_namespace",
     COUNT_RUNNING_OF_NAMESPACE = "count_running_of_namespace",
+    COUNT_RUNNING_OF_JOB = "count_running_of_job",
     NOTE_LIMITS = "locks/note_limits",
     LOCK_NAMESPACES = "locks/lock_namespaces",
     LOCK_NAMESPACE = "locks/lock_namespace",
@@ -319,5 +320,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         19,
         "restored",
         include_str!("../../sql/postgres/migrations/0019_restored.sql"),
+    ),
+    (
+        20,
+        "offers",
+        include_str!("../../sql/postgres/migrations/0020_offers.sql"),
     ),
 ];

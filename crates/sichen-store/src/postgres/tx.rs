@@ -600,7 +600,11 @@ impl Tx {
             }
         }
         // Polled in this order, and so sent in it.
-        let jobs_of = if locks.closing { &*locks.runs } else { &[] };
+        let jobs_of = if locks.closing {
+            &*locks.runs
+        } else {
+            &*locks.limited
+        };
         let locked = try_join5(
             self.lock_duties(locks.duties.clone(), true),
             self.lock_jobs_of(jobs_of),

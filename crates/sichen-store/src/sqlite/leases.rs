@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
 use sichen_core::dispatch::queue::{Place, Walk, Window};
 use sichen_core::event::{Entity, Kind};
-use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
@@ -20,7 +20,7 @@ use sichen_core::timeouts::{self, Timeouts};
 
 use super::capacities;
 use super::namespaces;
-use super::row::{ShardRow, at, int, opt_at, opt_micros};
+use super::row::{ShardRow, at, blob, int, opt_at, opt_micros};
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
@@ -78,6 +78,11 @@ pub(super) fn can_hold(
     Ok(judge(read, &s, held, pool))
 }
 
+/// How many shards of a job run.
+pub(super) fn running_of_job(read: &Read<'_>, job: JobUid) -> Result<u32> {
+    read.count(sql::COUNT_RUNNING_OF_JOB, [blob(job.0)])
+}
+
 fn judge(
     read: &Read<'_>,
     s: &Session,
@@ -101,6 +106,8 @@ struct Seen {
     runs: BTreeMap<RunId, (Option<Arc<Run>>, u32)>,
     /// How many more shards of namespaces may run.
     namespaces: BTreeMap<Name, Option<u32>>,
+    /// How many shards of jobs run, of those that are limited.
+    jobs: BTreeMap<JobUid, u32>,
 }
 
 impl Seen {
@@ -122,8 +129,24 @@ impl Seen {
         Ok(self.namespaces.get(name) != Some(&Some(0)))
     }
 
-    /// One more shard of the namespace runs.
-    fn take(&mut self, name: &Name) {
+    /// Whether one more shard of the job may run, if so many may in all.
+    fn has_room_of_job(&mut self, tx: &Tx<'_>, job: JobUid, most: Option<u32>) -> Result<bool> {
+        let Some(most) = most else {
+            return Ok(true);
+        };
+        let running = match self.jobs.get(&job) {
+            Some(running) => *running,
+            None => running_of_job(tx, job)?,
+        };
+        self.jobs.insert(job, running);
+        Ok(running < most)
+    }
+
+    /// One more shard of the job, in the namespace, runs.
+    fn take(&mut self, job: JobUid, name: &Name) {
+        if let Some(running) = self.jobs.get_mut(&job) {
+            *running += 1;
+        }
         if let Some(Some(room)) = self.namespaces.get_mut(name) {
             *room = room.saturating_sub(1);
         }
@@ -179,7 +202,7 @@ pub(super) fn lease(tx: &mut Tx<'_>, fence: &Fence, grants: &[Grant]) -> Result<
                     start(tx, Arc::make_mut(run), grant.timeouts)?;
                 }
                 let run = run.clone();
-                seen.take(&run.job_name.namespace);
+                seen.take(run.job, &run.job_name.namespace);
                 GrantVerdict::Granted(Box::new(granted), run)
             }
         });
@@ -213,7 +236,7 @@ fn check(
     }
     let (pool, full) = (run.terms.pool.clone(), *running >= run.terms.parallelism);
     let uses = run.terms.uses.clone();
-    let namespace = run.job_name.namespace.clone();
+    let (job, namespace) = (run.job, run.job_name.namespace.clone());
     let (session, held) = seen.session(tx, grant.session)?;
     let judged = match session {
         Some(s) => judge(tx, s, *held, &pool),
@@ -222,6 +245,7 @@ fn check(
     Ok(match judged {
         Err(refused) => Err(refused),
         Ok(()) if full => Err(GrantRefused::Parallelism),
+        Ok(()) if !seen.has_room_of_job(tx, job, grant.most_of_job)? => Err(GrantRefused::Job),
         Ok(()) if !seen.has_room(tx, &namespace)? => Err(GrantRefused::Namespace),
         Ok(()) => Ok((row, uses)),
     })

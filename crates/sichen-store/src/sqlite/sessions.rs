@@ -61,6 +61,7 @@ pub(super) fn register(tx: &mut Tx<'_>, r: &Register) -> Result<RegisterVerdict>
         at(expires_at),
         int(r.appearance.start),
         int(r.appearance.registration),
+        r.offer.text(),
     );
     tx.must(sql::INSERT_SESSION, params)?;
     let data = serde_json::json!({

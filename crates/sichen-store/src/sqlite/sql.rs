@@ -195,6 +195,7 @@ statements! {
     DUMP_NAMESPACES = "dump_namespaces",
     PUT_NAMESPACE = "put_namespace",
     COUNT_RUNNING_OF_NAMESPACE = "count_running_of_namespace",
+    COUNT_RUNNING_OF_JOB = "count_running_of_job",
     LIST_RUNS_OF_BACKFILL = "list_runs_of_backfill",
     LIST_INSTANTS = "list_instants",
     DUMP_BACKFILLS = "dump_backfills",
@@ -287,5 +288,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         19,
         "restored",
         include_str!("../../sql/sqlite/migrations/0019_restored.sql"),
+    ),
+    (
+        20,
+        "offers",
+        include_str!("../../sql/sqlite/migrations/0020_offers.sql"),
     ),
 ];

@@ -301,6 +301,7 @@ impl Bench {
             pool: name(POOL),
             slots,
             handlers: vec!["work".to_owned()],
+            offer: sichen_core::place::Offer::default(),
             ttl: TTL,
             old_trees_dead: false,
         }
@@ -337,6 +338,7 @@ impl Bench {
             token,
             session,
             timeouts: Timeouts::default(),
+            most_of_job: None,
         }
     }
 

@@ -21,6 +21,7 @@ use sichen_core::model::{
     Progress, Shard, Waits, WorkerIdentity, partition_of,
 };
 use sichen_core::name::JobName;
+use sichen_core::place::{Offer, Resources};
 use sichen_core::port::{
     Advance, ApplyCapacity, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun,
     Op, Page, Reap, Register, RunFilter, Said, SaveCheckpoint, Span, Store,
@@ -970,11 +971,21 @@ impl Pair {
         }
     }
 
+    fn offer(&mut self) -> Offer {
+        let labels = [("zone".to_owned(), format!("zone {}", self.dice.roll(3)))];
+        let cpu = ("cpu".to_owned(), 500 * self.dice.roll(4) as u64);
+        Offer::new(
+            labels.into_iter().take(self.dice.roll(2)).collect(),
+            Resources::new([cpu]),
+        )
+    }
+
     fn register(&mut self) {
         let n = self.dice.roll(4);
         let DutyKey::Pool(pool) = self.pool() else {
             return;
         };
+        let offer = self.offer();
         let register = Register {
             worker: WorkerIdentity {
                 name: name(["w0", "w1", "w2", "w2"][n]),
@@ -990,6 +1001,7 @@ impl Pair {
             pool,
             slots: 1 + self.dice.roll(4) as u32,
             handlers: vec!["work".to_owned(), "\"odd\"".to_owned()],
+            offer,
             ttl: TTL,
             old_trees_dead: self.dice.once_in(2),
         };
@@ -1056,6 +1068,7 @@ impl Pair {
                 },
                 session: self.any_session(dump),
                 timeouts: self.timeouts(),
+                most_of_job: self.dice.once_in(4).then_some(2),
             })
             .collect();
         let op = self.op();

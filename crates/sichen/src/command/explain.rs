@@ -1,4 +1,4 @@
-//! `sichen explain`: why a run is not further.
+//! `sichen explain`: why a run or a shard is not further.
 
 use std::process::ExitCode;
 
@@ -11,12 +11,15 @@ use crate::client::{Client, Connection};
 use crate::failure::Failure;
 use crate::output::{self, Output};
 
-/// Say why a run is where it is: what it waits for, the nearest cause first.
+/// Say why a run or a shard is where it is: what it waits for, the nearest cause first.
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The run, by number, key or trace id; or a job, for its newest run.
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// This shard of it alone; -1 is the plan step.
+    #[arg(value_name = "SHARD", allow_negative_numbers = true)]
+    pub shard: Option<i32>,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -28,9 +31,13 @@ pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let run = which::run(&client, &args.run).await?;
     let path = ["runs", run.as_str(), "explain"];
-    let explanation: Explanation = client.get(&path, Vec::new()).await?;
+    let of = args.shard.map(|no| ("shard", no.to_string()));
+    let explanation: Explanation = client.get(&path, of.into_iter().collect()).await?;
     args.output.show(&explanation, |e| {
-        let mut text = format!("run {} is {}\n{}", e.key, e.state, detailed(e));
+        let of = args
+            .shard
+            .map_or(String::new(), |no| format!("shard {no} of "));
+        let mut text = format!("{of}run {} is {}\n{}", e.key, e.state, detailed(e));
         if matches!(e.state.as_str(), "failed" | "partial") {
             text.push_str(&failed_hint(e.id));
         }

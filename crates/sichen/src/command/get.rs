@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use sichen_server::rest::wire::{Job, JobPage, Members, Workers};
+use sichen_server::rest::wire::{Job, JobPage, Members, Worker, Workers};
 
 use super::runs::PageArgs;
 use crate::client::{Client, Connection};
@@ -124,6 +124,19 @@ async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a worker offers beside its handlers: `zone=a cpu:8`.
+fn offer(worker: &Worker) -> String {
+    let labels = worker
+        .labels
+        .iter()
+        .map(|(label, value)| format!("{label}={value}"));
+    let resources = worker
+        .resources
+        .iter()
+        .map(|(name, n)| format!("{name}:{n}"));
+    labels.chain(resources).collect::<Vec<_>>().join(" ")
+}
+
 async fn workers(common: &Common) -> Result<(), Failure> {
     let client = Client::new(&common.connection)?;
     let workers: Workers = client.get(&["workers"], Vec::new()).await?;
@@ -138,6 +151,7 @@ async fn workers(common: &Common) -> Result<(), Failure> {
                 if w.draining { "draining" } else { "live" }.to_owned(),
                 output::age(&w.registered_at, now),
                 w.handlers.join(" "),
+                offer(w),
             ]
         });
         let head = [
@@ -148,6 +162,7 @@ async fn workers(common: &Common) -> Result<(), Failure> {
             "STATE",
             "AGE",
             "HANDLERS",
+            "LABELS AND RESOURCES",
         ];
         output::table(head, rows)
     })?;

@@ -7,6 +7,7 @@
 //! Why a run waits (`sichen explain`, which the server answers).
 
 use sichen_core::document::{Document, PROCESS_HANDLER, RunSpec};
+use sichen_core::place::{Resources, Wanted, quantity};
 use sichen_server::rest::wire::{Worker, Workers};
 
 use crate::client::{Client, Query};
@@ -14,7 +15,15 @@ use crate::names;
 use crate::output;
 
 /// Reasons for which a run waits until somebody does something.
-pub const BLOCKED: [&str; 5] = ["restore", "no_worker", "no_handler", "no_owner", "draining"];
+pub const BLOCKED: [&str; 7] = [
+    "restore",
+    "no_worker",
+    "no_handler",
+    "no_label",
+    "too_large",
+    "no_owner",
+    "draining",
+];
 
 /// Remarks what no live worker offers of what `documents` need. Nothing is said if that can't be
 /// found out: it is beside the answer.
@@ -55,8 +64,59 @@ pub fn missing(document: &Document, workers: &[Worker]) -> Option<String> {
     let source = document.data_source().map(|s| format!("data-source/{s}"));
     let needs = std::iter::once(handler).chain(source.as_deref());
     let offered = |need: &str| serving.iter().any(|w| w.handlers.iter().any(|h| h == need));
-    let missing = needs.into_iter().find(|need| !offered(need))?;
-    Some(not_offered(missing, pool, &serving))
+    match needs.into_iter().find(|need| !offered(need)) {
+        Some(missing) => Some(not_offered(missing, pool, &serving)),
+        None => not_placed(document, handler, &serving),
+    }
+}
+
+/// What a job's placement asks for and no worker that offers its handler has.
+fn not_placed(document: &Document, handler: &str, serving: &[&Worker]) -> Option<String> {
+    let terms = document.placement()?;
+    let able = serving
+        .iter()
+        .filter(|w| w.handlers.iter().any(|h| h == handler));
+    let able: Vec<&&Worker> = able.collect();
+    let nobody = |wanted: &&Wanted| !able.iter().any(|w| wanted.is_in(&w.labels));
+    let until = "so nothing of it runs until one does";
+    if let Some(wanted) = terms.require.iter().find(nobody) {
+        let mut labels: Vec<String> = able.iter().flat_map(|w| w.labels.keys().cloned()).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        let near = match names::near(&wanted.label, &labels).first() {
+            Some(near) if **near != wanted.label => format!("; did you mean the label {near}?"),
+            _ => String::new(),
+        };
+        return Some(format!(
+            "no worker that offers {handler} has the label {wanted}, {until}{near}"
+        ));
+    }
+    let total = |w: &Worker| {
+        let amounts = w.resources.iter().map(|(name, text)| {
+            let amount = quantity::parse(text).unwrap_or(0);
+            (name.clone(), amount)
+        });
+        Resources::new(amounts).with_kinds()
+    };
+    let has_all =
+        |w: &&&Worker| terms.is_met_by(&w.labels) && total(w).lacks(&terms.needs).is_none();
+    if able.iter().any(|w| has_all(&w)) {
+        return None;
+    }
+    let needs = &terms.needs;
+    Some(match needs.is_empty() {
+        true => {
+            let wanted: Vec<String> = terms.require.iter().map(ToString::to_string).collect();
+            format!(
+                "no one worker that offers {handler} has all of {}, {until}",
+                wanted.join(" and ")
+            )
+        }
+        false => format!(
+            "no worker that it may run on has so much: {needs}, {until}; workers list theirs under \
+             `resources` in their configuration"
+        ),
+    })
 }
 
 fn not_offered(missing: &str, pool: &str, serving: &[&Worker]) -> String {

@@ -50,3 +50,50 @@ fn what_nobody_offers_is_named_with_the_nearest_that_is() {
     draining.draining = true;
     check(echo, &[draining], &["no worker serves its pool default"]);
 }
+
+#[test]
+fn what_a_placement_asks_for_and_nobody_has_is_named() {
+    let placed =
+        |placement| serde_json::json!({"run": {"handler": "echo"}, "placement": placement});
+    let mut some = worker("default", &["echo"]);
+    some.labels = [("zone".to_owned(), "a".to_owned())].into();
+    some.resources = [
+        ("memory".to_owned(), "4Gi".to_owned()),
+        ("gpu/t4".to_owned(), "1".to_owned()),
+    ]
+    .into();
+    let other = Worker {
+        labels: [("disk".to_owned(), "ssd".to_owned())].into(),
+        resources: std::collections::BTreeMap::new(),
+        ..some.clone()
+    };
+    let workers = [some, other];
+    let require = |labels| placed(serde_json::json!({"labels": {"require": labels}}));
+    check(require(serde_json::json!({"zone": "a"})), &workers, &[]);
+    check(
+        require(serde_json::json!({"zone": "b"})),
+        &workers,
+        &["has the label zone=b"],
+    );
+    check(
+        require(serde_json::json!({"zoen": "a"})),
+        &workers,
+        &["label zoen=a", "did you mean the label zone?"],
+    );
+    check(
+        require(serde_json::json!({"zone": "a", "disk": "ssd"})),
+        &workers,
+        &["no one worker that offers echo has all of disk=ssd and zone=a"],
+    );
+    let resources = |resources| placed(serde_json::json!({"resources": resources}));
+    check(
+        resources(serde_json::json!({"memory": "4Gi", "gpu": 1})),
+        &workers,
+        &[],
+    );
+    check(
+        resources(serde_json::json!({"memory": "5Gi"})),
+        &workers,
+        &["memory 5Gi", "`resources`"],
+    );
+}

@@ -38,6 +38,7 @@ mod logs;
 mod next;
 mod outage;
 mod peers;
+mod placement;
 mod processes;
 mod program;
 mod report;

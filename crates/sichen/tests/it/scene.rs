@@ -68,6 +68,9 @@ pub struct Scene {
     dir: tempfile::TempDir,
 }
 
+/// What every worker may run.
+const CONFIG: &str = "allow_programs: [/bin/sh]\nbuiltin: true\n";
+
 impl Scene {
     /// With the usual rhythm; `None` if it has no database.
     pub fn new(kind: Kind) -> Option<Self> {
@@ -203,6 +206,14 @@ impl Scene {
         self.worker_of(name, server, &self.path(name), slots, &[])
     }
 
+    /// A worker of this server whose configuration says `more` beside what every worker's does.
+    pub fn worker_with(&self, name: &str, slots: u32, more: &str) -> Process {
+        let config = self.path(&format!("{name}.yaml"));
+        std::fs::write(&config, format!("{CONFIG}{more}")).unwrap();
+        let (server, data) = (self.server.url.clone(), self.path(name));
+        self.worker_from(&config, name, &server, &data, slots, &[])
+    }
+
     /// The worker `w1` with its data in `data`, started by another program if one is given.
     pub fn worker_at(&self, data: &Path, slots: u32, by: Option<&[String]>) -> Process {
         self.worker_of("w1", &self.server.url, data, slots, by.unwrap_or_default())
@@ -217,12 +228,24 @@ impl Scene {
         by: &[String],
     ) -> Process {
         let config = self.path("worker.yaml");
-        std::fs::write(&config, "allow_programs: [/bin/sh]\nbuiltin: true\n").unwrap();
+        std::fs::write(&config, CONFIG).unwrap();
+        self.worker_from(&config, name, server, data, slots, by)
+    }
+
+    fn worker_from(
+        &self,
+        config: &Path,
+        name: &str,
+        server: &str,
+        data: &Path,
+        slots: u32,
+        by: &[String],
+    ) -> Process {
         let join = self.path("server/join-token");
         let words = [
             "worker",
             "--config",
-            text(&config),
+            text(config),
             "--name",
             name,
             "--server",

@@ -66,10 +66,14 @@ fn a_worker_whose_names_have_a_nul_is_refused() {
         ..v1::Hello::default()
     };
     assert!(hello(sound.clone()).is_ok());
-    let spoil: [fn(&mut v1::Hello); 4] = [
+    let spoil: [fn(&mut v1::Hello); 8] = [
         |h| h.worker_uid = POISON.to_owned(),
         |h| h.incarnation = POISON.to_owned(),
         |h| h.handlers = vec![POISON.to_owned()],
+        |h| h.labels = [("zone".to_owned(), POISON.to_owned())].into(),
+        |h| h.labels = (0..65).map(|n| (format!("l{n}"), String::new())).collect(),
+        |h| h.resources = [("CPU".to_owned(), 1_000)].into(),
+        |h| h.resources = [("cpu".to_owned(), u64::MAX)].into(),
         |h| {
             drop(
                 h.labels
@@ -82,6 +86,26 @@ fn a_worker_whose_names_have_a_nul_is_refused() {
         spoil(&mut bad);
         assert!(hello(bad).unwrap_err().starts_with("SC4004"));
     }
+}
+
+#[test]
+fn labels_and_resources_are_an_offer_and_data_sources_are_handlers() {
+    let found = hello(v1::Hello {
+        worker_name: "w".to_owned(),
+        pool: "default".to_owned(),
+        labels: [("zone", "a"), ("data-source/ledger", "sqlite")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into(),
+        resources: [("gpu/a100".to_owned(), 2_000)].into(),
+        ..v1::Hello::default()
+    })
+    .unwrap();
+    assert_eq!(found.handlers, ["data-source/ledger"]);
+    assert_eq!(
+        found.offer.labels.into_iter().collect::<Vec<_>>(),
+        [("zone".to_owned(), "a".to_owned())]
+    );
+    assert_eq!(found.offer.resources.to_string(), "gpu/a100 2");
 }
 
 #[test]

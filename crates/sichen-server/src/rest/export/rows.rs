@@ -19,6 +19,7 @@ use sichen_core::model::{
     RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
+use sichen_core::place::Offer;
 use sichen_core::schedule::Nominal;
 use sichen_core::schedule::follow::Chain;
 use sichen_core::schedule::zones::Zones;
@@ -188,6 +189,8 @@ pub(super) struct SessionRow {
     pool: String,
     slots: u32,
     handlers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    offer: Option<String>,
     draining: bool,
     grant_seq: u64,
     registered_at: Timestamp,
@@ -341,6 +344,7 @@ impl Row {
             pool: session.pool.to_string(),
             slots: session.slots,
             handlers: session.handlers,
+            offer: session.offer.text(),
             draining: session.draining,
             grant_seq: session.grant_seq,
             registered_at: session.registered_at,
@@ -581,6 +585,10 @@ fn session(row: SessionRow) -> Result<Session, String> {
         pool: name(&row.pool)?,
         slots: row.slots,
         handlers: row.handlers,
+        offer: match row.offer {
+            Some(text) => Offer::parse(&text).ok_or("an offer that can't be read")?,
+            None => Offer::default(),
+        },
         draining: row.draining,
         grant_seq: row.grant_seq,
         registered_at: row.registered_at,

@@ -26,6 +26,12 @@ pub struct Worker {
     pub held: u32,
     /// Handlers that it offers.
     pub handlers: Vec<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its shards may take together, by name, as people write amounts: `cpu: 8`, `memory: 30Gi`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, String>,
     /// Whether it takes no new work.
     pub draining: bool,
     /// When it registered.

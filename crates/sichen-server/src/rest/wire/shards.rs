@@ -159,14 +159,14 @@ pub struct Attempts {
     pub items: Vec<Attempt>,
 }
 
-/// Why a run is where it is.
+/// Why a run, or one of its shards, is where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// The run's number.
     pub id: u64,
     /// The run's key.
     pub key: String,
-    /// The run's state.
+    /// The run's state, or that of the shard that was asked about.
     pub state: String,
     /// The nearest cause first; never empty.
     pub reasons: Vec<Why>,
@@ -176,7 +176,8 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
-    /// `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
+    /// `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
+    /// `dispatching` or `settling`.
     pub word: String,
     /// For people.
     pub text: String,

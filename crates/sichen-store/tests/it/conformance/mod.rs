@@ -254,6 +254,7 @@ macro_rules! conforms {
                 namespaces:
                     a_namespace_is_set_in_parts_and_says_so_in_the_log,
                     no_grant_goes_beyond_what_a_namespace_may_run,
+                    no_grant_goes_beyond_what_a_job_may_run,
                     a_limited_namespaces_runs_are_born_leased_only_below_its_limit,
                 ;
                 dispatch:

@@ -5,7 +5,7 @@ use sichen_core::ids::{RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Namespace, NamespaceChange};
-use sichen_core::port::{GrantRefused, GrantVerdict, Page};
+use sichen_core::port::{Grant, GrantRefused, GrantVerdict, Page};
 
 use crate::bench::{Bench, name, wait};
 
@@ -97,6 +97,40 @@ pub fn no_grant_goes_beyond_what_a_namespace_may_run(b: &Bench) {
     set(b, "red", None, Some(None));
     assert!(again(third));
     assert_eq!(list(b, 10)[0].1, None, "counted only where it is limited");
+}
+
+pub fn no_grant_goes_beyond_what_a_job_may_run(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(50));
+    let (job, other) = (b.job_in("red", "one"), b.job_in("red", "two"));
+    let run = |job, key: &str| b.create(b.new_run(job, key, vec![Descriptor::Index; 3]));
+    let (one, two, three) = (run(job, "a"), run(job, "b"), run(other, "a"));
+    let lease = |most: Option<u32>, keys: &[(RunId, i32)]| -> Vec<GrantVerdict> {
+        let grants = keys.iter().map(|(run, no)| Grant {
+            most_of_job: most,
+            ..b.grant(ShardKey::new(*run, *no), session)
+        });
+        wait(b.store.lease_shards(b.op(), pool.clone(), grants.collect()))
+    };
+    let made = |verdicts: &[GrantVerdict]| -> Vec<bool> {
+        let granted = |v: &GrantVerdict| matches!(v, GrantVerdict::Granted(..));
+        verdicts.iter().map(granted).collect()
+    };
+    // Of both runs together, and of no other job.
+    let keys = [(one, 0), (two, 0), (three, 0), (one, 1), (three, 1)];
+    let verdicts = lease(Some(2), &keys);
+    assert_eq!(made(&verdicts), [true, true, true, false, true]);
+    assert_eq!(verdicts[3], GrantVerdict::Refused(GrantRefused::Job));
+    let running = |job| wait(b.store.count_running_of_job(job));
+    assert_eq!((running(job), running(other)), (2, 2));
+    assert_eq!(made(&lease(Some(2), &[(two, 1)])), [false]);
+    // What ends makes room for as many, a lower limit ends nothing, and none limits nothing.
+    let first = ShardKey::new(one, 0);
+    b.finish(b.report(first, b.shard(first).token, Ending::Succeeded));
+    assert_eq!(running(job), 1);
+    assert_eq!(made(&lease(Some(1), &[(two, 1)])), [false]);
+    assert_eq!(made(&lease(Some(2), &[(two, 1), (two, 2)])), [true, false]);
+    assert_eq!(made(&lease(None, &[(two, 2)])), [true]);
+    assert_eq!(running(job), 3);
 }
 
 pub fn a_limited_namespaces_runs_are_born_leased_only_below_its_limit(b: &Bench) {

@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use sichen_core::ids::{SessionId, ShardKey};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Appearance;
+use sichen_core::place::{Offer, Resources};
 use sichen_core::port::{Register, RegisterVerdict, RenewVerdict};
 
 use crate::bench::{Bench, POOL, TTL, name, pool_key, wait};
@@ -15,6 +16,10 @@ fn renew(b: &Bench, session: SessionId) -> RenewVerdict {
 pub fn a_session_lives_from_beat_to_beat(b: &Bench) {
     let register = Register {
         handlers: vec!["a".into(), "b \"c\"".into()],
+        offer: Offer::new(
+            [("zone".to_owned(), "it's \"a\"".to_owned())].into(),
+            Resources::new([("cpu".to_owned(), 1_500), ("gpu/a100".to_owned(), 2_000)]),
+        ),
         ..b.worker("w", 7)
     };
     let made = b.register(register.clone());
@@ -26,14 +31,22 @@ pub fn a_session_lives_from_beat_to_beat(b: &Bench) {
         (register.worker, register.pool, 7)
     );
     assert_eq!(
-        (row.handlers, row.draining, row.grant_seq),
-        (register.handlers, false, 0)
+        (row.handlers, row.offer, row.draining, row.grant_seq),
+        (register.handlers, register.offer.clone(), false, 0)
     );
     assert_eq!(
         (row.registered_at, row.expires_at),
         (b.now(), made.expires_at)
     );
     assert_eq!((row.ver, row.ended), (1, None));
+    let listed = wait(b.store.list_sessions(Some(name(POOL))));
+    assert_eq!(
+        listed
+            .iter()
+            .map(|(s, held)| (&s.offer, *held))
+            .collect::<Vec<_>>(),
+        [(&register.offer, 0)]
+    );
     for _ in 0..3 {
         b.pass(14);
         let expires_at = b.now() + TTL;
