@@ -807,7 +807,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why a run is where it is: what it waits for, or how it ended. */
+        /** Why a run, or one of its shards, is where it is: what it waits for, or how it ended. */
         get: operations["runs_explain"];
         put?: never;
         post?: never;
@@ -1757,7 +1757,7 @@ export interface components {
             /** @description Where the next page begins. */
             next?: string | null;
         };
-        /** @description Why a run is where it is. */
+        /** @description Why a run, or one of its shards, is where it is. */
         Explanation: {
             /**
              * Format: int64
@@ -1768,7 +1768,7 @@ export interface components {
             key: string;
             /** @description The nearest cause first; never empty. */
             reasons: components["schemas"]["Why"][];
-            /** @description The run's state. */
+            /** @description The run's state, or that of the shard that was asked about. */
             state: string;
         };
         /** @description Why an attempt did not succeed. */
@@ -2714,7 +2714,8 @@ export interface components {
             text: string;
             /**
              * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
-             *     `namespace`, `no_worker`, `no_handler`, `draining`, `no_slot`, `dispatching` or `settling`.
+             *     `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
+             *     `dispatching` or `settling`.
              */
             word: string;
         };
@@ -2733,12 +2734,20 @@ export interface components {
             held: number;
             /** @description New at each start of its process. */
             incarnation: string;
+            /** @description Its labels. */
+            labels?: {
+                [key: string]: string;
+            };
             /** @description The worker's name. */
             name: string;
             /** @description Its pool. */
             pool: string;
             /** @description When it registered. */
             registered_at: string;
+            /** @description What its shards may take together, by name, as people write amounts: `cpu: 8`, `memory: 30Gi`. */
+            resources?: {
+                [key: string]: string;
+            };
             /**
              * Format: int64
              * @description The session's number.
@@ -4359,7 +4368,10 @@ export interface operations {
     };
     runs_explain: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description This shard alone, by its number; then `state` is the shard's. */
+                shard?: number;
+            };
             header?: never;
             path: {
                 /** @description Number, key, or trace id */
