@@ -58,7 +58,7 @@ pub struct Coordinator {
 pub struct Pass {
     /// Whether the node was given a duty that it did not have.
     pub gained: bool,
-    /// The store's time as the renewal told it.
+    /// The store's time as the renewal told it, or as it was read before the node registered anew.
     pub told: Option<Timestamp>,
     /// When to pass again at the latest, if that is before the next beat.
     pub next: Option<Timestamp>,
@@ -108,7 +108,7 @@ impl Coordinator {
         if self.lock().draining {
             return Ok(None);
         }
-        let (node, told) = self.renew(now).await?;
+        let (node, now, told) = self.renew(now).await?;
         // Counted from before the renewal was sent, less the margin.
         let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
         {
@@ -131,21 +131,26 @@ impl Coordinator {
         Ok(told)
     }
 
-    /// Renews the node's lease, or registers the node anew; the store's time if it was renewed.
-    async fn renew(&self, now: Timestamp) -> Result<(NodeId, Option<Timestamp>), Error> {
+    /// Renews the node's lease, or registers the node anew; from when on the lease counts, and the
+    /// store's time if it was told.
+    async fn renew(&self, now: Timestamp) -> Result<(NodeId, Timestamp, Option<Timestamp>), Error> {
         let store = &*self.context.store;
         if let Some(node) = self.node()
             && let Some(end) = store.renew_node(node, self.rhythm.ttl).await?
         {
-            return Ok((node, end.checked_sub(self.rhythm.ttl).ok()));
+            return Ok((node, now, end.checked_sub(self.rhythm.ttl).ok()));
         }
+        // What this pass began with may be of before the very step of time in which the lease ended: a
+        // lease counted from there would be over at once, and duties that are given now left alone until
+        // somebody looks by chance.
+        let now = store.now().await?;
         self.lock().forget(now, self.rhythm.beat * 2);
         let op = self.context.op(format!("node {}", self.address));
         let address = self.address.clone();
         let node = store.register_node(op, address, self.rhythm.ttl).await?;
         self.beacon.show(Some(node));
         self.beacon.tell(Hint::Members);
-        Ok((node, None))
+        Ok((node, now, Some(now)))
     }
 
     /// Sees who is there and who owns what; takes, and gives up.

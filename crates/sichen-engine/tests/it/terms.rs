@@ -37,6 +37,22 @@ fn a_node_is_ready_while_every_duty_is_in_live_hands() {
     assert!(ready(&again));
 }
 
+/// As when a machine has slept, or a clock that was set back has caught up: what the pass knows of the
+/// time is from before.
+#[test]
+fn a_node_whose_time_jumped_past_its_lease_can_use_what_it_is_given_anew() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let before = cluster.now();
+    cluster.pass(10);
+    let coordinator = &node.engine.coordinator;
+    let pass = block_on(coordinator.run_once(before)).unwrap();
+    assert!(pass.gained, "whatever waits in its duties is looked at now");
+    assert_eq!(pass.told, Some(cluster.now()));
+    assert!(!coordinator.trigger_fences(cluster.now()).is_empty());
+}
+
 #[test]
 fn a_node_that_owns_everything_sees_peers_come_and_go() {
     let cluster = Cluster::new();
