@@ -3,9 +3,12 @@
 //! # Not here
 //! How they are carried out ([`crate::stage`]).
 
+mod expected;
+
 use crate::drill::{
-    Act, Drill, Expected, Ground, Link, Load, NODE_LEASE_MS, Need, SESSION_MS, Shape, Store, Who,
+    Act, Drill, Ground, Link, Load, NODE_LEASE_MS, Need, SESSION_MS, Shape, Store, Who,
 };
+use expected::{FULL_JOURNAL, IN_NAMESPACES, NO_POSTGRES, NO_SERVER, NO_STORE, SET_CLOCK};
 
 /// Three workers with two slots each, and the usual load.
 const USUAL: Shape = Shape {
@@ -16,153 +19,9 @@ const USUAL: Shape = Shape {
     ground: Ground::Plain,
 };
 
-/// Lines that a worker without its server writes.
-const NO_SERVER: &[Expected] = &[
-    Expected {
-        part: "the stream is closed",
-        why: "its server is not there or not heard",
-    },
-    Expected {
-        part: "session lost",
-        why: "it was not heard for a session",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-];
-
 /// Of what a worker held that is not heard any more: its session, the wait before a retry, and the
 /// start of a process on a machine that may be busy.
 const TAKEOVER_MS: u64 = SESSION_MS + 2_000;
-
-/// Lines of a cluster whose store can't be written or asked.
-const NO_STORE: &[Expected] = &[
-    Expected {
-        part: "the stream is closed",
-        why: "the server could not answer its workers",
-    },
-    Expected {
-        part: "session lost",
-        why: "their beats could not be written",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-    Expected {
-        part: "the duty could not be done",
-        why: "it is tried again",
-    },
-    Expected {
-        part: "reports could not be stored",
-        why: "their workers report again",
-    },
-    Expected {
-        part: "a request failed in the store",
-        why: "its client is told so",
-    },
-    Expected {
-        part: "a worker's message could not be handled",
-        why: "it comes back",
-    },
-];
-
-/// Lines of a cluster that loses its connections to PostgreSQL.
-const NO_POSTGRES: &[Expected] = &[
-    Expected {
-        part: "deadpool.postgres: Connection",
-        why: "a connection is gone and is replaced",
-    },
-    Expected {
-        part: "the stream is closed",
-        why: "the server could not answer its workers",
-    },
-    Expected {
-        part: "session lost",
-        why: "their beats could not be written",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-    Expected {
-        part: "the duty could not be done",
-        why: "it is tried again",
-    },
-    Expected {
-        part: "reports could not be stored",
-        why: "their workers report again",
-    },
-    Expected {
-        part: "a request failed in the store",
-        why: "its client is told so",
-    },
-    Expected {
-        part: "a worker's message could not be handled",
-        why: "it comes back",
-    },
-];
-
-/// Lines of a server whose clock is set back.
-const SET_CLOCK: &[Expected] = &[
-    Expected {
-        part: "SC4021",
-        why: "its clock was set back",
-    },
-    Expected {
-        part: "the store's clock is believed again",
-        why: "it was set right",
-    },
-    Expected {
-        part: "session lost",
-        why: "time that had stood still went on at once",
-    },
-    Expected {
-        part: "the stream is closed",
-        why: "its worker registers anew",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-];
-
-/// Lines of workers in network namespaces.
-const IN_NAMESPACES: &[Expected] = &[
-    Expected {
-        part: "no cgroup can be made here",
-        why: "a namespace has a /sys of its own",
-    },
-    Expected {
-        part: "the stream is closed",
-        why: "the server does not hear it",
-    },
-    Expected {
-        part: "session lost",
-        why: "it was not heard for a session",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-];
-
-/// Lines of a worker that can't write its journal.
-const FULL_JOURNAL: &[Expected] = &[
-    Expected {
-        part: "the journal could not be written",
-        why: "its disk is full",
-    },
-    Expected {
-        part: "output is not kept",
-        why: "its disk is full",
-    },
-    Expected {
-        part: "report dropped",
-        why: "its token is not the current one any more",
-    },
-];
 
 /// How to give back a small disk.
 const MOUNTS: &str = "if the drill itself was killed: `mount -t tmpfs` shows what is left at \
@@ -198,6 +57,19 @@ const PLAIN: Drill = Drill {
     not_covered: &[OF_ONE_MACHINE, ONE_SERVER],
     rollback: "nothing: every process and file was the drill's own; one that was killed itself leaves \
                a directory sichen-drill-* in the directory for temporary files, which may be removed",
+};
+
+/// A drill of the network between the server and workers, each in a namespace of its own.
+const NETWORK: Drill = Drill {
+    needs: &[Need::Root, Need::Netns],
+    shape: Shape {
+        ground: Ground::Namespaces,
+        ..USUAL
+    },
+    expects: IN_NAMESPACES,
+    rollback: "if the drill itself was killed: `ip netns list` and `ip link` show what is left \
+               (sichen-drill-PID-N, sdN); `ip netns del` and `ip link del` remove it",
+    ..PLAIN
 };
 
 /// All drills, by topic.
@@ -361,17 +233,44 @@ pub const ALL: &[Drill] = &[
         topic: "a worker that hears the server and is not heard",
         claim: "others take over when its session is over, and nothing that it does afterwards counts",
         condition: "in the network namespace of one worker that is at work, packets to the server go nowhere for the hold, and those from it arrive",
-        needs: &[Need::Root, Need::Netns],
-        shape: Shape {
-            ground: Ground::Namespaces,
-            ..USUAL
-        },
         fault: Act::CutOneWay,
         heal: Some(Act::UncutOneWay),
         takeover_ms: Some(TAKEOVER_MS),
-        expects: IN_NAMESPACES,
-        rollback: "if the drill itself was killed: `ip netns list` and `ip link` show what is left (sichen-drill-PID-N, sdN); `ip netns del` and `ip link del` remove it",
-        ..PLAIN
+        ..NETWORK
+    },
+    Drill {
+        name: "partition-worker",
+        topic: "a worker that neither hears nor is heard",
+        claim: "others take over when its session is over, and nothing that it does afterwards counts",
+        condition: "the network cable of one worker that is at work is pulled for the hold: packets vanish both ways, and nobody is told",
+        fault: Act::Unplug,
+        heal: Some(Act::Plug),
+        takeover_ms: Some(TAKEOVER_MS),
+        ..NETWORK
+    },
+    Drill {
+        name: "lossy-network",
+        topic: "a network that loses packets",
+        claim: "whatever has to be said again counts once, and what a session outlives is not done again",
+        condition: "of the packets between the server and its workers three in ten are lost, both ways, for the hold",
+        needs: &[Need::Root, Need::Netns, Need::Iptables],
+        fault: Act::LosePackets { per_cent: 30 },
+        heal: Some(Act::CarryPackets),
+        ..NETWORK
+    },
+    Drill {
+        name: "slow-network",
+        topic: "a network that is slow and changes the order of packets",
+        claim: "work is slower, and none is cut short or repeated",
+        condition: "each packet from the server to its workers is held up for 100 to 300 ms, for the hold",
+        needs: &[Need::Root, Need::Netns, Need::Iptables],
+        fault: Act::DelayPackets {
+            ms: 200,
+            jitter_ms: 100,
+        },
+        heal: Some(Act::CarryPackets),
+        may_repeat: false,
+        ..NETWORK
     },
     Drill {
         name: "clock-step",
@@ -541,6 +440,25 @@ pub const ALL: &[Drill] = &[
         store: Store::Postgres,
         shape: Shape { peers: 1, ..USUAL },
         fault: Act::Cut {
+            link: Link::Database,
+        },
+        heal: Some(Act::Mend {
+            link: Link::Database,
+        }),
+        late_ms: Some(SILENT_MS),
+        bound_ms: NODE_LEASE_MS,
+        expects: NO_POSTGRES,
+        not_covered: &[OF_ONE_MACHINE],
+        ..PLAIN
+    },
+    Drill {
+        name: "silence-peer-from-database",
+        topic: "one of two servers hears nothing of the database, and it nothing of the server",
+        claim: "the other takes over when its lease is over, and the one in the dark grants nothing",
+        condition: "nothing passes between one of two servers and the database for the hold; connections stay open",
+        store: Store::Postgres,
+        shape: Shape { peers: 1, ..USUAL },
+        fault: Act::Stall {
             link: Link::Database,
         },
         heal: Some(Act::Mend {

@@ -77,8 +77,10 @@ pub enum Need {
     PostgresPrograms,
     /// libfaketime, to give one process another clock.
     Faketime,
-    /// `ip` and `iptables`.
+    /// `ip`.
     Netns,
+    /// `iptables`.
+    Iptables,
 }
 
 /// How a cluster is built.
@@ -210,6 +212,16 @@ pub enum Act {
     CutOneWay,
     /// Undo the cut.
     UncutOneWay,
+    /// Take a worker's namespace off the network.
+    Unplug,
+    /// Put it back.
+    Plug,
+    /// Lose packets between the server and workers in namespaces.
+    LosePackets { per_cent: u8 },
+    /// Hold up packets from the server to workers in namespaces, each by about `ms`.
+    DelayPackets { ms: u16, jitter_ms: u16 },
+    /// Neither lose nor hold up packets any more.
+    CarryPackets,
 }
 
 /// A log line that a drill expects.

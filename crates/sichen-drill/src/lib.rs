@@ -14,7 +14,7 @@
 //! - what: `drill`, `catalogue`, `load`; when: `schedule`
 //! - judged: `evidence`, `judge`, `logs`, `stop`; told: `record`, `timeline`, `secrets`
 //! - edges: `stage` (carries one out), `nemesis` (the faults), `cluster`, `proxy` (`beats`),
-//!   `database`, `ground`, `program`, `business`, `task`, `folder`
+//!   `database`, `ground`, `program`, `business`, `metrics`, `task`, `folder`
 //!
 //! # Not here
 //! The history's judgement (`sichen-check`, by `sichen verify`); the command line.
@@ -29,11 +29,12 @@ pub mod drill;
 mod error;
 pub mod evidence;
 pub mod folder;
-mod ground;
+pub mod ground;
 mod home;
 pub mod judge;
 pub mod load;
 pub mod logs;
+mod metrics;
 mod nemesis;
 pub mod outcome;
 mod program;

@@ -9,7 +9,7 @@
 use crate::database::{self, Database, watch};
 use crate::drill::{Act, Link, Who};
 use crate::error::Error;
-use crate::ground::Disk;
+use crate::ground::{Disk, Net};
 use crate::proxy::Mode;
 use crate::stage::Stage;
 
@@ -88,16 +88,27 @@ impl Stage {
             Act::FreeDisk => self.disk()?.free(),
             Act::StepClock { seconds } => self.set_clock(seconds),
             Act::UnstepClock => self.set_clock(0),
-            Act::CutOneWay | Act::UncutOneWay => {
-                let none = || Error::Refused("there are no network namespaces".into());
-                let net = self.net.as_ref().ok_or_else(none)?;
-                match (act, victim.0) {
-                    (Act::CutOneWay, Some(worker)) => net.cut(worker).await,
-                    (_, Some(worker)) => net.mend(worker).await,
-                    (_, None) => Ok(()),
+            Act::CutOneWay | Act::UncutOneWay | Act::Unplug | Act::Plug => {
+                let (net, worker) = (self.net()?, victim.0.unwrap_or_default());
+                match act {
+                    Act::CutOneWay => net.cut(worker).await,
+                    Act::UncutOneWay => net.mend(worker).await,
+                    Act::Unplug => net.unplug(worker).await,
+                    _ => net.plug(worker).await,
                 }
             }
+            Act::LosePackets { per_cent } => self.net()?.lose(per_cent).await,
+            Act::DelayPackets { ms, jitter_ms } => {
+                let exe = self.program.exe.clone();
+                self.net()?.delay(&exe, ms, jitter_ms).await
+            }
+            Act::CarryPackets => self.net()?.carry().await,
         }
+    }
+
+    fn net(&mut self) -> Result<&mut Net, Error> {
+        let none = || Error::Refused("there are no network namespaces".into());
+        self.net.as_mut().ok_or_else(none)
     }
 
     fn database(&self) -> Result<&Database, Error> {

@@ -99,6 +99,9 @@ fn keep(stage: &Stage, folder: &mut Folder) -> Result<logs::Found, Error> {
         found.read(&member.name, &text, &expects);
     }
     folder.copy("tasks.jsonl", &stage.home.tasks())?;
+    for (server, text) in &stage.metrics {
+        folder.write(&format!("metrics/{server}.txt"), text)?;
+    }
     Ok(found)
 }
 

@@ -29,7 +29,7 @@ use crate::proxy::Proxy;
 use crate::schedule::{Plan, Planned};
 use crate::stop;
 use crate::task::{self, Setting};
-use crate::{business, catalogue};
+use crate::{business, catalogue, metrics};
 use tokio::task::JoinSet;
 
 /// How often the evidence is looked at.
@@ -68,6 +68,8 @@ pub(crate) struct Stage {
     pub(crate) entangled: JoinSet<()>,
     /// How to make again the index that was dropped.
     pub(crate) index: Option<String>,
+    /// What each server counted, at the end of the load.
+    pub(crate) metrics: Vec<(String, String)>,
     /// Plans, and when they were made.
     pub(crate) plans: Vec<(&'static str, String)>,
     pub(crate) disk: Option<Disk>,
@@ -149,6 +151,7 @@ impl Stage {
             watching: JoinSet::new(),
             entangled: JoinSet::new(),
             index: None,
+            metrics: Vec::new(),
             plans: Vec::new(),
             disk: None,
             net: None,
@@ -343,8 +346,25 @@ impl Stage {
         }
     }
 
-    /// From the first job to the quiet after the last.
+    /// From the first job to the quiet after the last, or to the moment in which it must be stopped.
     pub(crate) async fn play(&mut self) -> Result<(), Error> {
+        let harm = harm(self.home.business(), self.home.path().to_owned());
+        // Whatever it is in the middle of: what can't wait is looked for beside it.
+        let reason = tokio::select! {
+            reason = harm => Some(reason),
+            played = self.play_on() => played?,
+        };
+        let Some(reason) = reason else { return Ok(()) };
+        let watch = Stopwatch::start();
+        self.cluster.kill().await;
+        self.seen.paused_us = (wall_us(), wall_us());
+        (self.say)(&format!("stopped: {reason}"));
+        self.seen.stopped = Some((reason, watch.ms()));
+        Ok(())
+    }
+
+    /// Why it must be stopped, if it must.
+    async fn play_on(&mut self) -> Result<Option<String>, Error> {
         self.seen.applied_us.0 = wall_us();
         for job in &JOBS {
             let path = self.home.document(job.name);
@@ -359,12 +379,7 @@ impl Stage {
             self.cluster.workers.len()
         ));
         if let Some(reason) = self.under_load().await? {
-            let watch = Stopwatch::start();
-            self.cluster.kill().await;
-            self.seen.paused_us = (wall_us(), wall_us());
-            (self.say)(&format!("stopped: {reason}"));
-            self.seen.stopped = Some((reason, watch.ms()));
-            return Ok(());
+            return Ok(Some(reason));
         }
         self.seen.paused_us.0 = wall_us();
         for job in &JOBS {
@@ -374,12 +389,21 @@ impl Stage {
         self.settle().await?;
         let history = self.home.history();
         self.program.write(&["export"], &history).await?;
+        self.read_metrics().await;
         self.cluster.dismiss().await?;
         self.watching.shutdown().await;
         self.plans("end").await;
         self.growing.look();
         self.seen.verdict = self.program.verdict(&history).await?;
-        Ok(())
+        Ok(None)
+    }
+
+    async fn read_metrics(&mut self) {
+        let servers = std::iter::once(&self.cluster.server).chain(&self.cluster.peers);
+        for server in servers {
+            let text = metrics::read(&server.address, &self.program.token_file).await;
+            self.metrics.push((server.name.clone(), text));
+        }
     }
 
     /// The load and the faults; why it was stopped, if it was.
@@ -464,12 +488,18 @@ impl Stage {
         let watch = Stopwatch::start();
         let one = matches!(
             planned.act,
-            Act::Kill { who: Who::AWorker } | Act::Freeze { who: Who::AWorker } | Act::CutOneWay
+            Act::Kill { who: Who::AWorker }
+                | Act::Freeze { who: Who::AWorker }
+                | Act::CutOneWay
+                | Act::Unplug
         );
         loop {
             self.growing.look();
             let at_work = self.at_work();
-            let in_time = watch.ms() <= SEEK_MS;
+            // Whoever has died meanwhile is not waited for.
+            let dead = self.cluster.members().filter_map(Member::death);
+            self.seen.deaths.extend(dead);
+            let in_time = watch.ms() <= SEEK_MS && self.seen.deaths.is_empty();
             let half_done = at_work.iter().filter(|a| a.steps > 0);
             let busy: BTreeSet<String> = half_done.map(|a| a.worker.clone()).collect();
             if !busy.is_empty() || !in_time {
@@ -526,11 +556,16 @@ impl Stage {
             },
             Act::LoseAnswers {
                 link: Link::Database,
+            }
+            | Act::Stall {
+                link: Link::Database,
             } => "the server's way to its database".to_owned(),
             Act::Stall { .. } | Act::LoseAnswers { .. } | Act::LoseRequests { .. } => {
                 "the workers' way to the server".to_owned()
             }
-            Act::LoseBeats => "the workers' way to the server".to_owned(),
+            Act::LoseBeats | Act::LosePackets { .. } | Act::DelayPackets { .. } => {
+                "the workers' way to the server".to_owned()
+            }
             Act::Cut { .. } => "the server's way to its database".to_owned(),
             _ => String::new(),
         }
@@ -553,11 +588,10 @@ impl Stage {
             false => u64::try_from(silence_us / 1_000).unwrap_or(0),
         };
         stop::reason(&stop::Look {
-            // What can't be read now is read the next time.
-            doubled: business::doubled(&self.home.business()).unwrap_or_default(),
             deaths: self.seen.deaths.clone(),
-            free_bytes: free_bytes(self.home.path()),
             silence_ms,
+            // The rest is looked for beside it ([`harm`]).
+            ..stop::Look::harmless()
         })
     }
 
@@ -592,6 +626,23 @@ impl Stage {
         let mut may = load::occasions(asked, done);
         may.extend(load::occasions(pausing, paused));
         (must, may)
+    }
+}
+
+/// Harm that is seen without the cluster, at the moment in which it is there: a posting that stands
+/// twice, a disk that is nearly full.
+async fn harm(business: PathBuf, home: PathBuf) -> String {
+    loop {
+        tokio::time::sleep(Duration::from_millis(stop::LOOK_MS)).await;
+        let look = stop::Look {
+            // What can't be read now is read the next time.
+            doubled: business::doubled(&business).unwrap_or_default(),
+            free_bytes: free_bytes(&home),
+            ..stop::Look::harmless()
+        };
+        if let Some(reason) = stop::reason(&look) {
+            return reason;
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub const CONDITIONS: [&str; 4] = [
 ];
 
 /// What was looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Look {
     /// Postings that stand twice.
     pub doubled: Vec<String>,
@@ -31,6 +31,19 @@ pub struct Look {
     pub free_bytes: u64,
     /// How long no task has begun, while no fault is on.
     pub silence_ms: u64,
+}
+
+impl Look {
+    /// One in which nothing is found.
+    #[must_use]
+    pub fn harmless() -> Self {
+        Self {
+            doubled: Vec::new(),
+            deaths: Vec::new(),
+            free_bytes: u64::MAX,
+            silence_ms: 0,
+        }
+    }
 }
 
 /// The condition that holds, if one does, and what shows it.

@@ -35,3 +35,36 @@ fn the_same_seed_gives_the_same_faults_and_none_overlap() {
         }
     }
 }
+
+#[test]
+fn no_failure_that_was_promised_to_be_rehearsed_is_missing() {
+    let promised = [
+        "kill-server",
+        "freeze-server",
+        "cut-server-from-database",
+        "one-way-cut",
+        "kill-worker",
+        "freeze-worker",
+        "worker-restart-with-journal",
+        "database-crash",
+        "database-pause",
+        "kill-all",
+        "clock-step",
+        "disk-full-journal",
+        "disk-full-sqlite",
+        "skewed-shards",
+        "rolling-restart",
+        "slow-downstream",
+        "lost-heartbeats",
+        "plan-regression",
+        "deadlock",
+        "hot-key",
+        // Networks: partitions, loss, delay.
+        "partition-worker",
+        "lossy-network",
+        "slow-network",
+    ];
+    for name in promised {
+        assert!(find(name).is_some(), "{name}");
+    }
+}

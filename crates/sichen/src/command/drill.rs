@@ -10,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use sichen_core::document::Duration as Length;
 use sichen_drill::drill::{Drill, Need, Store, Variant};
+use sichen_drill::ground::packets;
 use sichen_drill::outcome::{self, About, Report};
 use sichen_drill::record::Outcome;
 use sichen_drill::schedule::{self, Mistake, Plan};
@@ -38,6 +39,12 @@ pub enum Command {
     /// The task of a drill (started by its workers).
     #[command(hide = true)]
     Task,
+    /// Holds up packets of a network namespace (started by a drill).
+    #[command(hide = true)]
+    Packets {
+        ms: u16,
+        jitter_ms: u16,
+    },
 }
 
 /// List the drills: what each is about, and what it needs.
@@ -136,6 +143,9 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Task => task::run()
             .map(|()| ExitCode::SUCCESS)
             .map_err(|e| Failure::new(Exit::Failed, e.to_string())),
+        Command::Packets { ms, jitter_ms } => packets::run(ms, jitter_ms)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|e| Failure::new(Exit::Failed, e.to_string())),
     }
 }
 
@@ -157,7 +167,8 @@ fn needs(drill: &Drill) -> Vec<&'static str> {
         Need::Root => "root",
         Need::PostgresPrograms => "the programs of a PostgreSQL server",
         Need::Faketime => "libfaketime",
-        Need::Netns => "ip, iptables",
+        Need::Netns => "ip",
+        Need::Iptables => "iptables",
     });
     store.into_iter().chain(more).collect()
 }

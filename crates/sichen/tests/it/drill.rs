@@ -55,6 +55,7 @@ fn a_killed_worker_is_survived_and_the_folder_says_so_without_the_planted_secret
         );
     }
     assert!(read(&folder, "timeline.svg").contains("kill worker-"));
+    assert!(read(&folder, "metrics/server.txt").contains("\nsichen_runs_settled_total{"));
     // The tasks wrote the secret down; in the folder it is masked.
     let tasks = read(&folder, "tasks.jsonl");
     assert!(tasks.contains("\"note\":\"***\"") && !tasks.contains("planted-"));
@@ -129,10 +130,12 @@ fn a_drill_without_the_fence_is_stopped_at_the_first_double_posting() {
     let words = ["run", "freeze-worker", "--mistake", "no-fence"];
     let (code, report) = drilled(&words, &folder);
     assert_eq!(code, Some(3), "{report:#}");
-    assert!(
-        report["stopped"].as_str().unwrap().contains("stands twice"),
-        "{report:#}"
-    );
+    let stopped = report["stopped"].as_str().unwrap();
+    assert!(stopped.contains("stands twice"), "{report:#}");
+    // It is looked for twice a second, beside whatever else the drill is doing.
+    let (_, took) = stopped.rsplit_once("had ended ").unwrap();
+    let took: u64 = took.split(' ').next().unwrap().parse().unwrap();
+    assert!(took + 500 <= 5_000, "{stopped}");
     assert!(read(&folder, "record.yaml").contains("verdict: stopped"));
 }
 
