@@ -5,17 +5,13 @@
 //! - A soak in which nothing was hit fails.
 //!
 //! # Not here
-//! What is simulated, rehearsed or interleaved: it is that of the tests, with more seeds.
+//! What is simulated, rehearsed or interleaved: it is that of the tests, with more seeds. Drills one
+//! after another ([`chaos`]).
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it is told how long to go on, in real time"
-)]
+mod chaos;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, Subcommand};
@@ -27,8 +23,20 @@ use crate::{test, workspace, zoo};
 pub enum Kind {
     /// Whole clusters in simulation
     Simulation(Options),
-    /// Every drill of this program, one after the other, on real processes
-    Chaos(Options),
+    /// Every drill of this program, again and again, on real processes
+    Chaos {
+        #[command(flatten)]
+        options: Options,
+        /// Only these drills
+        #[arg(long)]
+        only: Vec<String>,
+        /// Each drill once, however long that takes
+        #[arg(long)]
+        once: bool,
+        /// Drills at once
+        #[arg(long, default_value_t = 1)]
+        at_once: usize,
+    },
     /// Statements on a real PostgreSQL in orders that seeds choose
     Interleaver(Options),
     /// Every known-bad variant once
@@ -61,7 +69,12 @@ pub struct Options {
 pub fn run(kind: &Kind) -> Result<()> {
     match kind {
         Kind::Simulation(options) => simulation(options),
-        Kind::Chaos(options) => chaos(options),
+        Kind::Chaos {
+            options,
+            only,
+            once,
+            at_once,
+        } => chaos::run(options, only, *once, *at_once),
         Kind::Interleaver(options) => interleaver(options),
         Kind::Zoo => zoo::run(&zoo::Options::default()),
     }
@@ -78,150 +91,70 @@ fn summary_at(options: &Options, kind: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Adds what ran, and writes it.
-fn write(path: &Path, kind: &str, mut summary: Value) -> Result<()> {
-    let git = |words: &[&str]| -> String {
-        let asked = Command::new("git")
-            .args(words)
-            .current_dir(workspace::root())
-            .output();
-        let said = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-        said.unwrap_or_default()
-    };
-    summary["kind"] = json!(kind);
-    summary["commit"] = json!(git(&["rev-parse", "--short", "HEAD"]));
-    summary["changed_files"] = json!(git(&["status", "--porcelain", "-uno"]).lines().count());
-    std::fs::write(path, format!("{summary:#}\n"))?;
-    println!("{summary:#}\nwritten to {}", path.display());
-    Ok(())
+/// What soaks: noted before it begins, since the checkout may move on while it runs.
+struct Ran {
+    kind: &'static str,
+    commit: String,
+    changed_files: usize,
+    load: Option<f64>,
+}
+
+/// The machine's load of the last minute, where it can be read.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+impl Ran {
+    fn begin(kind: &'static str) -> Self {
+        let git = |words: &[&str]| -> String {
+            let asked = Command::new("git")
+                .args(words)
+                .current_dir(workspace::root())
+                .output();
+            let said =
+                asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+            said.unwrap_or_default()
+        };
+        Self {
+            kind,
+            commit: git(&["rev-parse", "--short", "HEAD"]),
+            changed_files: git(&["status", "--porcelain", "-uno"]).lines().count(),
+            load: load(),
+        }
+    }
+
+    /// Adds what ran, and writes it.
+    fn write(&self, path: &Path, mut summary: Value) -> Result<()> {
+        summary["kind"] = json!(self.kind);
+        summary["commit"] = json!(self.commit);
+        summary["changed_files"] = json!(self.changed_files);
+        summary["load"] = json!({ "begin": self.load, "end": load() });
+        std::fs::write(path, format!("{summary:#}\n"))?;
+        println!("{summary:#}\nwritten to {}", path.display());
+        Ok(())
+    }
 }
 
 fn simulation(options: &Options) -> Result<()> {
-    let summary = summary_at(options, "simulation")?;
+    let ran = Ran::begin("simulation");
+    let summary = summary_at(options, ran.kind)?;
     let mut command = test::simulator();
-    command.args(["--all", "--faults", "1"]);
+    command.args(["--all", "--shrink", "--faults", "1"]);
     command.args(["--seeds", &options.seed.to_string()]);
     command.args(["--minutes", &options.minutes.to_string()]);
     command.args(["--threads", &options.threads.to_string()]);
     command.arg("--summary").arg(&summary);
     let status = command.status().context("starting the simulator")?;
     let said = std::fs::read_to_string(&summary).context("the simulator left no summary")?;
-    write(&summary, "simulation", serde_json::from_str(&said)?)?;
+    ran.write(&summary, serde_json::from_str(&said)?)?;
     ensure!(status.success(), "a promise was broken, or nothing was hit");
     Ok(())
 }
 
-/// A drill that was carried out.
-struct Drilled {
-    ended: &'static str,
-    faults: BTreeMap<String, u64>,
-}
-
-fn chaos(options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => std::path::absolute(program)?,
-        None => release()?,
-    };
-    let listed = Command::new(&program)
-        .args(["drill", "list", "-o", "json"])
-        .output();
-    let listed: Value = serde_json::from_slice(&listed.context("starting sichen")?.stdout)?;
-    let names = listed.as_array().into_iter().flatten();
-    let names: Vec<&str> = names.filter_map(|row| row["name"].as_str()).collect();
-    ensure!(!names.is_empty(), "{} lists no drills", program.display());
-    let at = summary_at(options, "chaos")?;
-    let folder = at.with_extension("evidence");
-    let end = Instant::now() + Duration::from_secs(options.minutes * 60);
-    let begun = Instant::now();
-    let mut ended: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
-    let mut faults: BTreeMap<String, u64> = BTreeMap::new();
-    let mut violations = Vec::new();
-    let mut seed = options.seed;
-    'rounds: loop {
-        for name in &names {
-            if Instant::now() >= end {
-                break 'rounds;
-            }
-            let evidence = folder.join(format!("{name}-{seed}"));
-            let drilled = drill(&program, name, seed, &evidence)?;
-            eprintln!("{name} {seed}: {}", drilled.ended);
-            *ended
-                .entry(name)
-                .or_default()
-                .entry(drilled.ended)
-                .or_default() += 1;
-            for (class, n) in drilled.faults {
-                *faults.entry(class).or_default() += n;
-            }
-            if matches!(drilled.ended, "failed" | "stopped") {
-                violations.push(evidence.display().to_string());
-            } else if evidence.is_dir() {
-                std::fs::remove_dir_all(&evidence)?;
-            }
-        }
-        seed += 1;
-    }
-    let hit: u64 = faults.values().sum();
-    let summary = json!({
-        "first_seed": options.seed,
-        "last_seed": seed,
-        "drills": ended,
-        "faults": hit,
-        "faults_by_class": faults,
-        "violations": violations,
-        "wall_secs": begun.elapsed().as_secs(),
-    });
-    write(&at, "chaos", summary)?;
-    ensure!(hit > 0, "nothing was hit");
-    ensure!(violations.is_empty(), "drills failed: {violations:?}");
-    Ok(())
-}
-
-fn release() -> Result<PathBuf> {
-    let built = Command::new(workspace::cargo())
-        .args(["build", "--release", "--locked", "-p", "sichen"])
-        .current_dir(workspace::root())
-        .status()
-        .context("cargo build --release")?;
-    ensure!(built.success(), "the release program could not be built");
-    let metadata = workspace::metadata()?;
-    let target = metadata["target_directory"].as_str();
-    let target = Path::new(target.context("cargo metadata names no target directory")?);
-    Ok(target.join("release/sichen"))
-}
-
-fn drill(program: &Path, name: &str, seed: u64, evidence: &Path) -> Result<Drilled> {
-    let Output { status, stderr, .. } = Command::new(program)
-        .args(["drill", "run", name, "--seed", &seed.to_string()])
-        .arg("--evidence")
-        .arg(evidence)
-        .output()
-        .with_context(|| format!("starting {}", program.display()))?;
-    let ended = match status.code() {
-        Some(0) => "passed",
-        Some(3) => "stopped",
-        // It left no evidence: what it needs is not there, and it has said so.
-        _ if !evidence.join("record.yaml").is_file() => "not run",
-        _ => "failed",
-    };
-    if ended != "passed" {
-        eprintln!("{}", String::from_utf8_lossy(&stderr).trim());
-    }
-    let mut faults = BTreeMap::new();
-    let lines = std::fs::read_to_string(evidence.join("faults.jsonl")).unwrap_or_default();
-    for line in lines.lines() {
-        let fault: Value = serde_json::from_str(line)?;
-        // A fault with a value is written as an object of one key.
-        let act = &fault["act"];
-        let key = act.as_object().and_then(|act| act.keys().next().cloned());
-        let class = key.or_else(|| act.as_str().map(str::to_owned));
-        *faults.entry(class.unwrap_or_default()).or_default() += 1;
-    }
-    Ok(Drilled { ended, faults })
-}
-
 fn interleaver(options: &Options) -> Result<()> {
-    let at = summary_at(options, "interleaver")?;
+    let ran = Ran::begin("interleaver");
+    let at = summary_at(options, ran.kind)?;
     let status = Command::new(workspace::cargo())
         .current_dir(workspace::root())
         .args([
@@ -243,7 +176,7 @@ fn interleaver(options: &Options) -> Result<()> {
     let Ok(said) = std::fs::read_to_string(&at) else {
         bail!("the interleaver left no summary");
     };
-    write(&at, "interleaver", serde_json::from_str(&said)?)?;
+    ran.write(&at, serde_json::from_str(&said)?)?;
     ensure!(status.success(), "a seed fits no serial order");
     Ok(())
 }

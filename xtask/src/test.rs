@@ -25,6 +25,17 @@ const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mys
 const HOURS: &str = "100";
 const FAULTS: &str = "20000";
 
+/// The drills of the stage that makes chaos: each class of fault once, about 25 s each.
+const CHAOS: &[&str] = &[
+    "kill-all",
+    "freeze-worker",
+    "freeze-peer",
+    "kill-peer",
+    "partition-worker",
+    "lost-database-answers",
+    "database-crash",
+];
+
 /// A part of the tests that can be left out by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
@@ -119,6 +130,10 @@ pub fn run(options: &Options) -> Result<()> {
         done.push(stage::run("tests", tests(options, nextest, &binary))?);
         if !options.without.contains(&Part::Sim) && options.filters.is_empty() {
             done.push(stage::run("hours", simulated_hours())?);
+            done.push(stage::run("zoo", xtask(&["zoo", "--quick"]))?);
+        }
+        if !options.without.contains(&Part::Process) && options.filters.is_empty() {
+            done.push(stage::run("chaos", chaos(&binary))?);
         }
         if !options.without.contains(&Part::Doc) && options.filters.is_empty() {
             done.push(stage::run("doc", doc_tests(&binary))?);
@@ -183,24 +198,36 @@ fn tests(options: &Options, nextest: bool, binary: &Path) -> Command {
     command
 }
 
-/// The simulator, optimized: in it an hour takes a second or two.
+/// The simulator, optimized: in it an hour takes a second or two. The known-bad variants are in it,
+/// so that it is built once for them and without them; none is chosen here.
 pub(crate) fn simulator() -> Command {
-    cargo(&[
-        "run",
-        "--locked",
-        "--profile",
-        "sim",
-        "-p",
-        "sichen-sim",
-        "--",
-    ])
+    let mut command = cargo(&["run", "--locked", "--profile", "sim", "-p", "sichen-sim"]);
+    command.args(["--features", "zoo", "--"]);
+    command
 }
 
 fn simulated_hours() -> Command {
     let mut command = simulator();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    command.args(["--hours", HOURS, "--faults", FAULTS]);
+    command.args(["--hours", HOURS, "--faults", FAULTS, "--shrink"]);
     command.args(["--threads", &threads.to_string()]);
+    command
+}
+
+/// Faults of each class on real processes: of servers, of workers, of the ways between them and of the
+/// database.
+fn chaos(binary: &Path) -> Command {
+    let mut command = xtask(&["soak", "chaos", "--once", "--at-once", "2", "--program"]);
+    command.arg(binary);
+    for drill in CHAOS {
+        command.args(["--only", drill]);
+    }
+    command
+}
+
+fn xtask(words: &[&str]) -> Command {
+    let mut command = cargo(&["xtask"]);
+    command.args(words);
     command
 }
 
@@ -212,7 +239,7 @@ fn doc_tests(binary: &Path) -> Command {
 
 /// Through cargo: the stages before may have built this very program anew, elsewhere than it runs.
 fn console_tests(binary: &Path) -> Command {
-    let mut command = cargo(&["xtask", "console", "--check", "--e2e", "--program"]);
+    let mut command = xtask(&["console", "--check", "--e2e", "--program"]);
     command.arg(binary);
     command
 }

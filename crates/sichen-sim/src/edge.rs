@@ -251,7 +251,9 @@ async fn take_beat(
     let Some(session) = stream.session else {
         return Ok(true);
     };
-    port.lock().streams.insert(session, conn);
+    if !sichen_core::zoo::is("grants-follow-hello") {
+        port.lock().streams.insert(session, conn);
+    }
     let question = Beat {
         session,
         running: beat.running.iter().filter_map(held).collect(),

@@ -24,6 +24,10 @@ pub struct Options {
     pub jobs: usize,
     /// So many times as often as they were first drawn to run.
     pub pace: i64,
+    /// Users ask for backfills and change calendars.
+    pub past: bool,
+    /// Jobs share capacities and namespaces, whose limits change while they run.
+    pub shared: bool,
     /// A server's process dies and is started again.
     pub server_crash: Every,
     /// A server's process stands still.
@@ -64,8 +68,11 @@ impl Options {
         let mut rng = Rng::new(seed ^ 0x5e7_0f5e);
         let server_deaf = rng.chance(600).then(|| rng.between(15, 60) * 1000);
         let fewer = Self::on_two_servers(seed);
+        let servers = 3 + [0, 0, 0, 1, 2][rng.below(5)];
         Self {
-            servers: 3 + [0, 0, 0, 1, 2][rng.below(5)],
+            servers,
+            past: true,
+            shared: rng.chance(400),
             jobs: fewer.jobs + 2,
             pace: 4,
             server_deaf,
@@ -86,6 +93,8 @@ impl Options {
             workers: 3,
             jobs: 0,
             pace: 1,
+            past: false,
+            shared: false,
             server_crash: every(15, 60),
             server_freeze: every(15, 60),
             server_cut: every(15, 60),

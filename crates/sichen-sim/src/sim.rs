@@ -15,6 +15,7 @@ mod host;
 mod nemesis;
 mod node;
 mod past;
+mod shared;
 mod woken;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +128,7 @@ pub(crate) enum Ev {
     Unblock(usize, usize),
     Fault(Fault),
     Client,
+    Share,
     Heal,
     Pause,
     Rest,
@@ -166,6 +168,8 @@ struct Activity {
 pub struct Sim {
     options: Options,
     rng: Rng,
+    /// Of what jobs share ([`shared`]).
+    sharing: Rng,
     now: i64,
     queue: BTreeMap<(i64, u64), Ev>,
     order: u64,
@@ -239,6 +243,7 @@ impl Sim {
         };
         let mut sim = Self {
             rng,
+            sharing: Rng::new(options.seed ^ 0x5ba2_ed00),
             now: 0,
             queue: BTreeMap::new(),
             order: 0,
@@ -281,6 +286,7 @@ impl Sim {
             let at = sim.rng.between(0, 500_000);
             sim.push_at(at, Ev::StartWorker(n));
         }
+        sim.begin_sharing();
         for n in 0..sim.options.jobs {
             sim.create_job(n);
         }
@@ -341,6 +347,7 @@ impl Sim {
             | Ev::Unblock(..)
             | Ev::Fault(_)
             | Ev::Client
+            | Ev::Share
             | Ev::Heal
             | Ev::Pause
             | Ev::Rest => Host::Nobody,
@@ -406,6 +413,7 @@ impl Sim {
             Ev::Unblock(worker, server) => self.unblock(worker, server),
             Ev::Fault(fault) => self.fault(fault),
             Ev::Client => self.client(),
+            Ev::Share => self.share(),
             Ev::Heal => self.heal(),
             Ev::Pause => self.pause_jobs(),
             Ev::Rest => self.rest(),
@@ -486,7 +494,7 @@ impl Sim {
     }
 
     fn create_job(&mut self, n: usize) {
-        if (self.options.seed + n as u64) % 6 == 2 {
+        if self.options.past && (self.options.seed + n as u64) % 6 == 2 {
             return self.create_calendar_job(n);
         }
         let period = [15, 20, 30, 45, 60][self.rng.below(5)] / self.options.pace;
@@ -526,9 +534,12 @@ impl Sim {
         } else {
             period
         };
+        let (namespace, uses) = self.share_of_job();
         let text = serde_json::json!({
-            "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": format!("job-{n}") },
+            "apiVersion": "sichen/v1", "kind": "Job",
+            "metadata": { "name": format!("job-{n}"), "namespace": namespace },
             "spec": {
+                "uses": uses,
                 "schedules": [schedule],
                 "run": { "handler": "settle" },
                 "shards": { "count": count },
@@ -546,7 +557,7 @@ impl Sim {
         self.periods.insert(uid, period);
         let job = ApplyJob {
             zones: None,
-            name: JobName::new("default", &format!("job-{n}")).expect("a name"),
+            name: JobName::new(namespace, &format!("job-{n}")).expect("a name"),
             new_uid: uid,
             expected_ver: None,
             document: serde_json::to_string(&document).expect("a document is JSON"),
@@ -555,7 +566,7 @@ impl Sim {
             follow: timing.follow(),
             closing: None,
             calendars: Vec::new(),
-            uses: sichen_core::capacity::Uses::default(),
+            uses: document.uses(),
             cause: String::new(),
         };
         let op = self.op("user sim");
@@ -570,7 +581,12 @@ impl Sim {
         if self.rest_by.is_none() {
             self.push_in(wait, Ev::Client);
         }
-        match self.rng.below(24) {
+        // Without the past the others are drawn as they were before there was one.
+        let drawn = match self.options.past {
+            true => self.rng.below(24),
+            false => 2 * self.rng.below(10),
+        };
+        match drawn {
             0..12 => self.run_by_hand(),
             12..16 => self.cancel_one(),
             16..20 => self.reopen_one(),

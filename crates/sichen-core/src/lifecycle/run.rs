@@ -37,7 +37,7 @@ pub struct Counters {
 /// failed because counts that had to match do not > succeeded (all) > failed (none) > partial.
 #[must_use]
 pub fn settle(c: &Counters, stop: Option<StopCause>, counts_match: bool) -> Option<RunState> {
-    if c.open > 0 {
+    if c.open > u32::from(crate::zoo::is("settles-early")) {
         return None;
     }
     Some(match stop {

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use sichen_sim::hours::{Hours, Part};
 use sichen_sim::options::Options;
+use sichen_sim::panicked::{self, Panicked};
+use sichen_sim::shrink::shrink;
 use sichen_sim::sim::{self, Outcome};
 
 /// Whole clusters, one for each seed; stops at the first that breaks a promise.
@@ -53,6 +55,16 @@ struct Arguments {
     /// Two servers and little work, as before there were more of both.
     #[arg(long)]
     two_servers: bool,
+    /// Change a seed's cluster: `link_cut=off`, `jobs=2`.
+    #[arg(long, value_parser = parse_change)]
+    set: Vec<String>,
+    /// Look for the smallest cluster that fails as well, of each failing seed.
+    #[arg(long)]
+    shrink: bool,
+}
+
+fn parse_change(text: &str) -> Result<String, String> {
+    Options::of(1).set(text).map(|()| text.to_owned())
 }
 
 fn parse_seeds(text: &str) -> Result<(u64, u64), String> {
@@ -85,7 +97,65 @@ impl Arguments {
         if let Some(secs) = self.secs {
             options.unsafe_secs = secs;
         }
+        for change in &self.set {
+            // It was tried when it was read.
+            let _ = options.set(change);
+        }
         options
+    }
+
+    /// The words that play a seed again, smaller by `changes`.
+    fn replay(&self, seed: u64, changes: &[String]) -> String {
+        let mut words = format!("cargo run --profile sim -p sichen-sim -- --seeds {seed}");
+        if self.two_servers {
+            words.push_str(" --two-servers");
+        }
+        let secs = self.secs.map(|secs| format!(" --secs {secs}"));
+        words.push_str(&secs.unwrap_or_default());
+        for change in self.set.iter().chain(changes) {
+            words.push_str(&format!(" --set {change}"));
+        }
+        words + " --keep DIR"
+    }
+
+    /// What a person needs to see a failing seed again.
+    fn tell(&self, seed: u64, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "  at commit {}", commit())?;
+        writeln!(out, "  replay: {}", self.replay(seed, &[]))?;
+        if !self.shrink {
+            return Ok(());
+        }
+        let fails = |options: &Options| {
+            let played = panicked::run(options.clone(), false);
+            played.is_err() || played.is_ok_and(|outcome| !outcome.is_ok())
+        };
+        let changes = shrink(&self.options(seed), fails);
+        writeln!(
+            out,
+            "  smallest that fails: {}",
+            self.replay(seed, &changes)
+        )
+    }
+}
+
+/// What is checked out where it runs.
+fn commit() -> String {
+    let asked = std::process::Command::new("git")
+        .args(["describe", "--always", "--dirty"])
+        .output();
+    let said = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    said.ok()
+        .filter(|said| !said.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A seed's cluster, at its end.
+type Played = Result<Outcome, Box<Panicked>>;
+
+fn seed_of(played: &Played) -> u64 {
+    match played {
+        Ok(outcome) => outcome.options.seed,
+        Err(panicked) => panicked.options.seed,
     }
 }
 
@@ -127,8 +197,8 @@ fn play(arguments: &Arguments) -> io::Result<bool> {
             scope.spawn(move || {
                 while !shared.over.load(Ordering::Relaxed) {
                     let seed = shared.next.fetch_add(1, Ordering::Relaxed);
-                    let outcome = sim::run(arguments.options(seed), arguments.keep.is_some());
-                    if told.send(outcome).is_err() {
+                    let played = panicked::run(arguments.options(seed), arguments.keep.is_some());
+                    if told.send(played).is_err() {
                         break;
                     }
                 }
@@ -156,11 +226,11 @@ fn play(arguments: &Arguments) -> io::Result<bool> {
 fn fold(
     arguments: &Arguments,
     begun: Instant,
-    heard: &mpsc::Receiver<Outcome>,
+    heard: &mpsc::Receiver<Played>,
     totals: &mut Totals,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut early: BTreeMap<u64, Outcome> = BTreeMap::new();
+    let mut early: BTreeMap<u64, Played> = BTreeMap::new();
     let (mut seed, last) = arguments.seeds;
     let minutes = arguments.minutes.map(|m| Duration::from_secs(m * 60));
     while seed <= last
@@ -169,28 +239,49 @@ fn fold(
             .is_some_and(|hours| totals.hours.counted < hours)
         || minutes.is_some_and(|limit| begun.elapsed() < limit)
     {
-        let Some(outcome) = early.remove(&seed) else {
-            let Ok(outcome) = heard.recv() else {
-                return Err(io::Error::other("a simulation ended in a panic"));
+        let Some(played) = early.remove(&seed) else {
+            let Ok(played) = heard.recv() else {
+                return Err(io::Error::other("the simulations ended by themselves"));
             };
-            early.insert(outcome.options.seed, outcome);
+            early.insert(seed_of(&played), played);
             continue;
         };
-        totals.add(&outcome);
-        if let Some(folder) = &arguments.keep {
-            keep(folder, &outcome)?;
-        }
-        if !outcome.is_ok() {
-            writeln!(out, "{outcome}")?;
-            let again = sim::run(arguments.options(seed), true);
-            keep(Path::new("target/sim-traces"), &again)?;
-            if !arguments.all {
-                break;
-            }
+        if !take(arguments, totals, played, out)? && !arguments.all {
+            break;
         }
         seed += 1;
     }
     Ok(())
+}
+
+/// Whether a seed kept its promises; keeps what shows that it did not.
+fn take(
+    arguments: &Arguments,
+    totals: &mut Totals,
+    played: Played,
+    out: &mut impl Write,
+) -> io::Result<bool> {
+    let outcome = match played {
+        Ok(outcome) => outcome,
+        Err(panicked) => {
+            writeln!(out, "{panicked}")?;
+            arguments.tell(panicked.options.seed, out)?;
+            totals.seeds += 1;
+            totals.failed.push(panicked.options.seed);
+            return Ok(false);
+        }
+    };
+    totals.add(&outcome);
+    if let Some(folder) = &arguments.keep {
+        keep(folder, &outcome)?;
+    }
+    if !outcome.is_ok() {
+        writeln!(out, "{outcome}")?;
+        arguments.tell(outcome.options.seed, out)?;
+        let again = sim::run(arguments.options(outcome.options.seed), true);
+        keep(Path::new("target/sim-traces"), &again)?;
+    }
+    Ok(outcome.is_ok())
 }
 
 impl Totals {

@@ -68,12 +68,7 @@ impl fmt::Display for Outcome {
         for problem in self.problems.iter().take(20) {
             writeln!(f, "  {problem}")?;
         }
-        writeln!(f, "  {}", self.options)?;
-        write!(
-            f,
-            "  replay: cargo run -p sichen-sim --bin sichen-sim -- --seeds {0}..{0} --keep DIR",
-            self.options.seed
-        )
+        write!(f, "  {}", self.options)
     }
 }
 
@@ -188,6 +183,7 @@ impl Sim {
         };
         let verdict = check_dump(&dump, options, &self.acks);
         self.judge_user_store(&dump);
+        self.judge_namespaces(&dump);
         let pickups_us = self.pickups(&dump);
         let (calls, hits, lost) = {
             let gate = self.gate();

@@ -224,6 +224,7 @@ impl Sim {
     /// Everything works from here on; nothing is restarted that runs.
     pub(super) fn heal(&mut self) {
         self.healed = true;
+        self.share_plenty();
         {
             let mut gate = self.gate();
             gate.cut.clear();

@@ -186,7 +186,9 @@ impl Sim {
             .map(|duty| (duty, Pace::default()))
             .collect();
         server.outage = false;
-        for duty in Duty::ALL {
+        let past = self.options.past;
+        let wanted = |duty: &Duty| past || *duty != Duty::Backfill;
+        for duty in Duty::ALL.into_iter().filter(wanted) {
             let wait = self.rng.between(0, 300_000);
             self.schedule(n, duty, self.now + wait);
         }

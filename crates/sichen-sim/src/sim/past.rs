@@ -132,13 +132,13 @@ impl Sim {
     /// Whether some backfill has open runs, or instants that it can still take.
     pub(super) fn backfills_move(&self) -> bool {
         let jobs = self.periods.keys();
-        let jobs = jobs.filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok()?);
+        let mut jobs = jobs.filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok()?);
         let moves = |job: Job| {
             self.backfills_of(job.uid).iter().any(|backfill| {
                 let ahead = look(&backfill.wanted, backfill.place, job.high_water);
                 backfill.runs.open > 0 || backfill.state == State::Running && ahead != Look::Wait
             })
         };
-        jobs.map(moves).any(|moves| moves)
+        jobs.any(moves)
     }
 }

@@ -10,7 +10,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey};
 use sichen_core::lifecycle::run::late;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
-use sichen_core::model::{DutyKey, Run};
+use sichen_core::model::{Checkpoint, DutyKey, Run};
 use sichen_core::name::Name;
 use sichen_core::port::{
     Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
@@ -196,8 +196,11 @@ pub(super) fn hand_over(
     if !zoo::is("grant-keeps-token") || shard.token.0 == 0 {
         shard.token = shard.token.next(tx.state.epoch);
     }
-    shard.attempt += 1;
+    shard.attempt += u32::from(!zoo::is("attempt-not-counted") || shard.attempt == 0);
     shard.used += 1;
+    if zoo::is("retry-forgets-checkpoint") {
+        shard.checkpoint = Checkpoint::default();
+    }
     shard.takeovers += u32::from(row.last_end == Some(AttemptEnd::Lost));
     shard.session = Some(session);
     shard.grant_seq = grant_seq;

@@ -5,6 +5,7 @@ use sichen_core::lifecycle::ShardState;
 use sichen_core::model::{Namespace, NamespaceChange};
 use sichen_core::name::Name;
 use sichen_core::port::{GrantRefused, Page};
+use sichen_core::zoo;
 
 use super::capped;
 use super::state::{Happened, State, Tx};
@@ -51,7 +52,9 @@ fn running(state: &State, name: &Name) -> u32 {
 pub(super) fn may_run(state: &State, name: &Name) -> Result<(), GrantRefused> {
     let most = state.namespaces.get(name).and_then(|row| row.max_running);
     match most {
-        Some(most) if running(state, name) >= most => Err(GrantRefused::Namespace),
+        Some(most) if running(state, name) >= most && !zoo::is("namespace-unchecked") => {
+            Err(GrantRefused::Namespace)
+        }
         Some(_) | None => Ok(()),
     }
 }
