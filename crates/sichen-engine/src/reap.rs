@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::RunId;
-use sichen_core::lease::{Rhythm, dead_by, has_expired};
+use sichen_core::lease::{Rhythm, STOP_GRACE, dead_by, has_expired};
 use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
 use sichen_core::model::{DutyKey, Failure, Session};
 use sichen_core::name::Name;
@@ -176,8 +176,7 @@ impl Reaper {
             if holding && overdue.session_over && !superseded {
                 continue;
             }
-            let dead_by = session.and_then(|session| gone_by(&session, now));
-            if let Some(reap) = self.decide(overdue, dead_by, now).await? {
+            if let Some(reap) = self.decide(overdue, session, now).await? {
                 reaps.push(reap);
             }
         }
@@ -204,7 +203,7 @@ impl Reaper {
     async fn decide(
         &self,
         overdue: Overdue,
-        dead_by: Option<Timestamp>,
+        session: Option<Session>,
         now: Timestamp,
     ) -> Result<Option<Reap>, Error> {
         let (job, revision) = overdue.job;
@@ -218,6 +217,7 @@ impl Reaper {
         if still.is_some_and(|(over, grace)| within_grace(over, grace, now)) {
             return Ok(None);
         }
+        let dead_by = session.and_then(|session| self.gone_by(&session, grace, now));
         // Without its document an attempt still ends, by the policy of a job that names none.
         let policy = document
             .map(|document| document.retry_policy())
@@ -261,16 +261,26 @@ impl Reaper {
             }
         }))
     }
-}
 
-/// When nothing of an attempt that `session` held can still be alive; `None` if that is known
-/// already: who gave its session up, or registered anew, had ended all before.
-fn gone_by(session: &Session, now: Timestamp) -> Option<Timestamp> {
-    match &session.ended {
-        Some((_, cause)) if cause != "expired" => None,
-        Some(_) => Some(dead_by(session.expires_at)),
-        None if has_expired(session.expires_at, now) => Some(dead_by(session.expires_at)),
-        // Its worker lives and did not answer; it is told to kill the tree now.
-        None => Some(dead_by(now)),
+    /// When nothing of an attempt that `session` held can still be alive; `None` if that is known
+    /// already: who gave its session up, or registered anew, had ended all before.
+    fn gone_by(
+        &self,
+        session: &Session,
+        grace: Option<SignedDuration>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        match &session.ended {
+            Some((_, cause)) if cause != "expired" => None,
+            Some(_) => Some(dead_by(session.expires_at)),
+            None if has_expired(session.expires_at, now) => Some(dead_by(session.expires_at)),
+            // Its worker lives and did not answer. It hears of this with a beat, or its session ends:
+            // counted from when that is written, hence a whole session. Then its job's grace begins.
+            None => {
+                let more = grace.unwrap_or(STOP_GRACE).max(STOP_GRACE) - STOP_GRACE;
+                let told = now.checked_add(self.rhythm.ttl.saturating_add(more));
+                Some(dead_by(told.unwrap_or(Timestamp::MAX)))
+            }
+        }
     }
 }
