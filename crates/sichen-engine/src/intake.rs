@@ -6,11 +6,13 @@
 //! # Invariants
 //! - Everybody is answered after the commit of their own run, with its own verdict.
 //! - A batch is written by one of those who wait for it; nothing runs in the background.
+//! - One transaction has one author; authors take turns, and each turn takes all that its author has
+//!   waiting, up to a batch.
 //!
 //! # Not here
 //! What a run is made of ([`crate::control`]); limits on who may ask at once (`sichen-server`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sichen_core::port::MAX_BATCH;
@@ -27,15 +29,56 @@ type Answer = Result<Started, Error>;
 #[derive(Debug)]
 pub struct Intake {
     control: Control,
-    waiting: Mutex<VecDeque<Wanted>>,
+    waiting: Mutex<Turns<Wanted>>,
     writers: Semaphore,
 }
 
 #[derive(Debug)]
 struct Wanted {
-    actor: String,
     run: StartRun,
     answer: oneshot::Sender<Answer>,
+}
+
+/// What waits, by author, in the order of their turns.
+#[derive(Debug)]
+struct Turns<T> {
+    of: BTreeMap<String, VecDeque<T>>,
+    /// Each author of whom something waits, once.
+    order: VecDeque<String>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self {
+            of: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+impl<T> Turns<T> {
+    fn add(&mut self, author: &str, items: impl IntoIterator<Item = T>) {
+        let waiting = self.of.entry(author.to_owned()).or_default();
+        let had_none = waiting.is_empty();
+        waiting.extend(items);
+        if waiting.is_empty() {
+            self.of.remove(author);
+        } else if had_none {
+            self.order.push_back(author.to_owned());
+        }
+    }
+
+    /// The next author's, at most `most`; the rest waits for its next turn.
+    fn take(&mut self, most: usize) -> Option<(String, Vec<T>)> {
+        let author = self.order.pop_front()?;
+        let mut waiting = self.of.remove(&author)?;
+        let batch: Vec<T> = waiting.drain(..waiting.len().min(most)).collect();
+        if !waiting.is_empty() {
+            self.of.insert(author.clone(), waiting);
+            self.order.push_back(author.clone());
+        }
+        Some((author, batch))
+    }
 }
 
 impl Intake {
@@ -54,15 +97,12 @@ impl Intake {
     /// To be awaited to its end: it may be carrying out what others wait for.
     pub async fn start(&self, actor: &str, runs: Vec<StartRun>) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(runs.len());
-        {
-            let mut waiting = self.lock();
-            for run in runs {
-                let (answer, awaited) = oneshot::channel();
-                let actor = actor.to_owned();
-                answers.push(awaited);
-                waiting.push_back(Wanted { actor, run, answer });
-            }
-        }
+        let wanted = runs.into_iter().map(|run| {
+            let (answer, awaited) = oneshot::channel();
+            answers.push(awaited);
+            Wanted { run, answer }
+        });
+        self.lock().add(actor, wanted);
         let mut answered = Vec::with_capacity(answers.len());
         for mut awaited in answers {
             let answer = loop {
@@ -87,15 +127,7 @@ impl Intake {
 
     /// Writes what is waiting, as much as one transaction takes; whether anything was.
     async fn write(&self) -> bool {
-        let batch: Vec<Wanted> = {
-            let mut waiting = self.lock();
-            let actor = waiting.front().map(|wanted| wanted.actor.clone());
-            // One transaction has one author.
-            let same = |wanted: &&Wanted| Some(&wanted.actor) == actor.as_ref();
-            let n = waiting.iter().take(MAX_BATCH).take_while(same).count();
-            waiting.drain(..n).collect()
-        };
-        let Some(actor) = batch.first().map(|wanted| wanted.actor.clone()) else {
+        let Some((actor, batch)) = self.lock().take(MAX_BATCH) else {
             return false;
         };
         let (runs, answers): (Vec<_>, Vec<_>) = batch
@@ -110,7 +142,7 @@ impl Intake {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
+    fn lock(&self) -> MutexGuard<'_, Turns<Wanted>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,3 +151,6 @@ impl Intake {
 fn abandoned() -> Error {
     Error::Contended("the request that carried this one; it may have been written".to_owned())
 }
+
+#[cfg(test)]
+mod tests;
