@@ -16,7 +16,7 @@ mod report;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -51,7 +51,8 @@ pub struct Sessions {
     dispatcher: Arc<Dispatcher>,
     courier: Arc<dyn Courier>,
     rhythm: Rhythm,
-    /// Leases missing from the last beat, by session: given back if missing again.
+    /// Leases missing from the last beat, by session: given back if missing again. Of sessions that
+    /// beat here alone.
     missing: Mutex<BTreeMap<SessionId, BTreeSet<(ShardKey, Token)>>>,
 }
 
@@ -256,10 +257,14 @@ impl Sessions {
         let renewed = store
             .renew_sessions(vec![beat.session], self.rhythm.ttl)
             .await?;
-        match renewed.first() {
-            Some(RenewVerdict::Renewed { .. }) => {}
-            Some(RenewVerdict::Superseded) => return Ok(BeatAnswer::Superseded),
-            Some(RenewVerdict::Lost) | None => return Ok(BeatAnswer::Lost),
+        let over = match renewed.first() {
+            Some(RenewVerdict::Renewed { .. }) => None,
+            Some(RenewVerdict::Superseded) => Some(BeatAnswer::Superseded),
+            Some(RenewVerdict::Lost) | None => Some(BeatAnswer::Lost),
+        };
+        if let Some(over) = over {
+            self.missing().remove(&beat.session);
+            return Ok(over);
         }
         if beat.running.is_empty() && self.dispatcher.holds_nothing(beat.session) {
             // A hint that is mended by the dispatcher's next look.
@@ -346,6 +351,10 @@ impl Sessions {
         Ok(())
     }
 
+    fn missing(&self) -> MutexGuard<'_, BTreeMap<SessionId, BTreeSet<(ShardKey, Token)>>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives back leases that a worker has seen and, for the second beat, does not list.
     async fn release_missing(
         &self,
@@ -353,7 +362,7 @@ impl Sessions {
         missing: BTreeSet<(ShardKey, Token)>,
     ) -> Result<(), Error> {
         let twice: Vec<(ShardKey, Token)> = {
-            let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.missing();
             let before = all.remove(&session).unwrap_or_default();
             let twice = missing.intersection(&before).copied().collect();
             if !missing.is_empty() {
@@ -436,11 +445,13 @@ impl Sessions {
         Ok(rejected.collect())
     }
 
-    /// The worker has left in good order: with nothing held, its session ends now.
+    /// The stream of `session` has ended. If its worker has left in good order, with nothing held, the
+    /// session ends now.
     ///
     /// # Errors
     /// As the store; the session then ends by expiry.
     pub async fn goodbye(&self, actor: &str, session: SessionId) -> Result<(), Error> {
+        self.missing().remove(&session);
         let store = &*self.context.store;
         let draining = store
             .get_session(session)
