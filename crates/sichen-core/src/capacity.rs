@@ -207,6 +207,17 @@ pub enum Lack {
     },
 }
 
+impl Lack {
+    /// When it ends by time alone, if nobody takes anything: the tokens have come.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Rate { at, .. } => *at,
+            Self::Missing | Self::Units { .. } | Self::Reserved { .. } => None,
+        }
+    }
+}
+
 /// The first capacity of a grant that is short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Short {

@@ -29,14 +29,14 @@ use sichen_core::port::{
 };
 
 use crate::blocked::{Blocked, told};
-use crate::capacities::Capacities;
+use crate::capacities::{Capacities, Offer};
 use crate::context::{Context, facts};
 use crate::coordinator::Coordinator;
 use crate::courier::{Courier, ToWorker};
 use crate::documents::Documents;
 use crate::driver::Wake;
 use crate::heads::Looks;
-use crate::room::{Room, Waiting};
+use crate::room::{Room, Seat, Waiting};
 use crate::shares::Fair;
 use crate::signs::Signs;
 use crate::work::Work;
@@ -146,6 +146,13 @@ impl Dispatcher {
         self.fair.ended(shards);
     }
 
+    /// Nothing was given for a slot that was taken.
+    pub(crate) fn give_back(&self, seat: &Seat) {
+        if self.room.give_back(seat) {
+            self.wake.hand_out();
+        }
+    }
+
     fn forget(&self, pool: &Name) {
         self.room.forget(pool);
         self.fair.forget(pool);
@@ -194,6 +201,7 @@ impl Dispatcher {
             self.room.comes_later(&pool, next.is_some());
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
         }
+        self.capacities.looked(now);
         let sweep = match self.coordinator.is_surely_alone() {
             true => SWEEP_ALONE,
             false => SWEEP,
@@ -269,6 +277,7 @@ impl Dispatcher {
                 pass.next_ready = Some(now);
             }
         }
+        self.capacities.looked(now);
         Ok(pass)
     }
 
@@ -394,6 +403,7 @@ impl Dispatcher {
         let first = first.await?;
         if first.is_none_or(|at| at > now) {
             // Nothing is ready: an idle pool costs no more statements than this.
+            self.capacities.forget(pool);
             self.room.sessions(pool, candidates);
             self.room
                 .keep(pool, Vec::new(), BTreeSet::new(), true, false);
@@ -422,14 +432,14 @@ impl Dispatcher {
         self.fair.weigh(store, pool, now).await?;
         let uses = heads.iter().map(|head| (head.run.id, &head.run.terms.uses));
         let uses: BTreeMap<RunId, &Uses> = uses.filter(|(_, uses)| !uses.is_empty()).collect();
-        let admit = self.capacities.admit(
-            &*self.context.store,
-            pool,
-            &uses,
-            &mut runs,
-            &candidates,
-            now,
-        );
+        let offer = Offer {
+            candidates: &candidates,
+            namespaces: self.fair.rooms(pool),
+            jobs: self.fair.jobs(pool, &runs),
+        };
+        let admit = self
+            .capacities
+            .admit(&*self.context.store, pool, &uses, &mut runs, offer, now);
         let admission = admit.await?;
         let placements = self.fair.plan(pool, &runs, &candidates, now);
         if self.fair.asks(pool) {

@@ -306,7 +306,8 @@ impl Engine {
                 let little = hand_out || e.dispatcher.capacity_is_due(now);
                 if little && !look && !e.dispatcher.look_is_due(now) {
                     let pass = e.dispatcher.hand_out(now).await?;
-                    if pass.next_ready.is_none() {
+                    // Who was refused waits, and who may have it is to be looked at anew.
+                    if pass.next_ready.is_none() && pass.refused == 0 {
                         return Ok(e.dispatcher.next_look());
                     }
                 }

@@ -11,6 +11,7 @@
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
 pub mod backfill;
+pub mod births;
 mod blocked;
 pub mod calendars;
 mod capacities;

@@ -52,6 +52,8 @@ struct Pool {
     unread: bool,
     /// When the last look began that read.
     looked: Option<Timestamp>,
+    /// How often its sessions were read.
+    reads: u64,
     sessions: BTreeMap<SessionId, Candidate>,
     /// In the order of the windows that a plan is shown.
     waiting: BTreeMap<Place, Waiting>,
@@ -65,6 +67,16 @@ struct Pool {
     seen: Seen,
     plans: u32,
     round: Option<Place>,
+}
+
+/// A slot that was taken for a run that is being written.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Of this session.
+    pub session: SessionId,
+    pool: Name,
+    /// The reading of the sessions that it was counted on.
+    read: u64,
 }
 
 /// A run with shards that wait and need nothing but a slot.
@@ -223,6 +235,7 @@ impl Room {
     pub fn sessions(&self, pool: &Name, candidates: Vec<Candidate>) {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
+        pool.reads += 1;
         pool.sessions = candidates.into_iter().map(|c| (c.session, c)).collect();
     }
 
@@ -318,15 +331,34 @@ impl Room {
 
     /// Takes a slot for one shard, if there is one and nothing waits: of the session with the
     /// smallest load.
-    pub fn take(&self, pool: &Name, handler: &str) -> Option<SessionId> {
+    pub fn take(&self, name: &Name, handler: &str) -> Option<Seat> {
         let mut pools = self.lock();
-        let pool = pools.get_mut(pool).filter(|pool| pool.is_idle())?;
+        let pool = pools.get_mut(name).filter(|pool| pool.is_idle())?;
         let fits = |c: &&mut Candidate| c.held < c.slots && c.handlers.iter().any(|h| h == handler);
         let load = |c: &Candidate| u64::from(c.held) * 1_000 / u64::from(c.slots.max(1));
         let free = pool.sessions.values_mut().filter(fits);
         let chosen = free.min_by_key(|c| (load(c), c.held, c.session))?;
         chosen.held += 1;
-        Some(chosen.session)
+        Some(Seat {
+            session: chosen.session,
+            pool: name.clone(),
+            read: pool.reads,
+        })
+    }
+
+    /// Nothing was given for this slot; whether anything may wait for it. Where the sessions were read
+    /// anew meanwhile it is not counted any more.
+    pub fn give_back(&self, seat: &Seat) -> bool {
+        let mut pools = self.lock();
+        let Some(pool) = pools.get_mut(&seat.pool) else {
+            return false;
+        };
+        if pool.reads == seat.read
+            && let Some(c) = pool.sessions.get_mut(&seat.session)
+        {
+            c.held = c.held.saturating_sub(1);
+        }
+        !pool.is_idle()
     }
 
     /// The sessions of `pool`, and the first of what waits in it by lane and job, for a plan.

@@ -169,6 +169,30 @@ impl Fair {
         }
     }
 
+    /// How many more shards of `pool` the namespace may have; `None` if no limit of it is known.
+    #[must_use]
+    pub fn room(&self, pool: &Name, namespace: &Name) -> Option<u32> {
+        self.lock().pools.get(pool)?.shares.room(namespace)
+    }
+
+    /// The same of each namespace that is limited.
+    pub fn rooms(&self, pool: &Name) -> BTreeMap<Name, u32> {
+        let state = self.lock();
+        let pool = state.pools.get(pool);
+        pool.map(|pool| pool.shares.rooms()).unwrap_or_default()
+    }
+
+    /// How many more shards each job of `runs` that is limited may have.
+    pub fn jobs(&self, pool: &Name, runs: &[ReadyRun]) -> BTreeMap<JobUid, u32> {
+        let state = self.lock();
+        let Some(pool) = state.pools.get(pool) else {
+            return BTreeMap::new();
+        };
+        let limited = runs.iter().filter(|run| run.most_of_job < u32::MAX);
+        let left = |run: &ReadyRun| pool.shares.left_of_job(&run.flow, run.most_of_job);
+        limited.map(|run| (run.flow.job, left(run))).collect()
+    }
+
     /// Whether a limit of a namespace is known, so that the end of an attempt may make room in any
     /// pool.
     #[must_use]

@@ -306,12 +306,15 @@ impl Trigger {
             })
             .collect();
         let tails = Vec::from_iter(items.iter().map(|i| self.tails.after(i)));
-        let owned_runs = items.iter_mut().flat_map(|item| &mut item.runs);
-        let born = self.dispatcher.reserve(owned_runs, now);
+        let owned_runs = items.iter_mut().zip(&names).flat_map(|(item, name)| {
+            let runs = item.runs.iter_mut();
+            runs.map(move |run| (&name.namespace, run))
+        });
+        let reserved = self.dispatcher.reserve(owned_runs, now);
         let advance = |items: Vec<Advance>| {
             let op = self.context.op(self.coordinator.actor());
             let mut fences = self.fences_of(&items, now);
-            fences.extend(born.iter().cloned());
+            fences.extend(reserved.fences.iter().cloned());
             store.advance_schedules(op, fences, items)
         };
         let job = |item: &Advance| item.job;
@@ -344,7 +347,7 @@ impl Trigger {
                 None => pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min(),
             }
         }
-        self.dispatcher.written(written, now).await;
+        self.dispatcher.written(reserved, written, now).await;
         Ok(())
     }
 

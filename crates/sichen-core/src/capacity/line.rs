@@ -8,7 +8,8 @@
 //! - Whoever stands in front of a capacity's line is served before all behind it: first by priority,
 //!   then by place.
 //! - A need that no waiting can meet (above the limit, or of a capacity that is gone) stops nobody.
-//! - One who could not be served even with capacity, for want of a worker, stops nobody.
+//! - One who could not be served even with capacity, for want of a worker or at its namespace's limit,
+//!   stops nobody.
 //!
 //! # Not here
 //! What is free ([`Ledger`]); the order in which runs are looked at ([`crate::dispatch`]). A run that
@@ -72,29 +73,11 @@ impl Line {
         self.places.get(&run)
     }
 
-    /// Everybody's place.
-    pub fn waiting(&self) -> impl Iterator<Item = &Place> {
-        self.places.values()
-    }
-
     /// The capacities that anybody waits for.
     #[must_use]
     pub fn capacities(&self) -> BTreeSet<Name> {
         let places = self.places.values();
         places.map(|place| place.short.capacity.clone()).collect()
-    }
-
-    /// When waiting ends by time alone, at the earliest: tokens that come.
-    #[must_use]
-    pub fn next_at(&self) -> Option<Timestamp> {
-        let tokens = self
-            .places
-            .values()
-            .filter_map(|place| match place.short.lack {
-                Lack::Rate { at, .. } => at,
-                Lack::Missing | Lack::Units { .. } | Lack::Reserved { .. } => None,
-            });
-        tokens.min()
     }
 
     /// A gate for one plan at `now`. `able`: runs, with their ranks, that could be given to a worker.
@@ -166,6 +149,12 @@ impl Gate {
                 false
             }
         }
+    }
+
+    /// The run can't be served by this plan for another reason: it stops nobody, and keeps its place.
+    pub fn step_aside(&mut self, run: RunId) {
+        self.leave(run);
+        self.parked.remove(&run);
     }
 
     fn stand(&mut self, turn: Turn, short: &Short) {

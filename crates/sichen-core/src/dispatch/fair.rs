@@ -159,7 +159,8 @@ impl Shares {
     }
 
     /// How many more shards of a job may be held, if it may hold so many in all.
-    fn left_of_job(&self, flow: &Flow, most: u32) -> u32 {
+    #[must_use]
+    pub fn left_of_job(&self, flow: &Flow, most: u32) -> u32 {
         if most == u32::MAX {
             return most;
         }
@@ -180,6 +181,21 @@ impl Shares {
     /// A namespace may hold no more than it does now, until that is set anew.
     pub fn is_full(&mut self, namespace: &Name) {
         self.caps.insert(namespace.clone(), self.held_by(namespace));
+    }
+
+    /// How many more shards a namespace may hold here; `None` if it is not limited.
+    #[must_use]
+    pub fn room(&self, namespace: &Name) -> Option<u32> {
+        let most = self.caps.get(namespace)?;
+        Some(most.saturating_sub(self.held_by(namespace)))
+    }
+
+    /// How many more shards each limited namespace may hold here.
+    #[must_use]
+    pub fn rooms(&self) -> BTreeMap<Name, u32> {
+        let caps = self.caps.keys();
+        caps.filter_map(|name| Some((name.clone(), self.room(name)?)))
+            .collect()
     }
 
     /// Whether any namespace is limited.

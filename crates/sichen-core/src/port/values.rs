@@ -53,7 +53,8 @@ pub struct NewRun {
     /// Digest of the request (manual runs: the same key with another digest is a conflict).
     pub digest: String,
     /// Grant the only shard at once to this session (born leased), under `fences`' pool term, if it
-    /// is ready.
+    /// is ready. A hint: where the session can't hold it now, or its namespace is limited and the store
+    /// does not count at that place (`PostgreSQL` never does), the run is written and waits.
     pub born_leased: Option<SessionId>,
     /// Limits of the born-leased attempt.
     pub timeouts: Timeouts,

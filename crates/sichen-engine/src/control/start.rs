@@ -271,13 +271,11 @@ impl Control {
         open: &mut Vec<usize>,
     ) {
         let store = &*self.context.store;
-        let fences = match &self.dispatcher {
-            Some(dispatcher) => {
-                let runs = batch.iter_mut().map(|asked| &mut asked.run);
-                dispatcher.reserve(runs, now)
-            }
-            None => Vec::new(),
-        };
+        let reserved = self.dispatcher.as_ref().map(|dispatcher| {
+            let runs = batch.iter_mut();
+            dispatcher.reserve(runs.map(|a| (&a.job.namespace, &mut a.run)), now)
+        });
+        let fences = reserved.iter().flat_map(|r| r.fences.clone()).collect();
         let runs = batch.iter().map(|asked| asked.run.clone()).collect();
         let written = store
             .create_runs(self.context.op(actor), fences, runs)
@@ -328,8 +326,8 @@ impl Control {
             };
             answers.insert(asked.place, answer);
         }
-        if let Some(dispatcher) = &self.dispatcher {
-            dispatcher.written(written, now).await;
+        if let (Some(dispatcher), Some(reserved)) = (&self.dispatcher, reserved) {
+            dispatcher.written(reserved, written, now).await;
         }
     }
 }

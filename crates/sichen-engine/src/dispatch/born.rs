@@ -21,18 +21,20 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Granted, NewRun};
 
 use super::{Dispatcher, keyed, limits_job};
+use crate::births::Reserved;
 use crate::room::Waiting;
 
 impl Dispatcher {
-    /// Chooses a worker for each of `runs` that can be given away in the transaction that writes
-    /// it; the fences under which that may be done.
+    /// Chooses a worker for each of `runs`, with their jobs' namespaces, that can be given away in the
+    /// transaction that writes it.
     pub fn reserve<'a>(
         &self,
-        runs: impl Iterator<Item = &'a mut NewRun>,
+        runs: impl Iterator<Item = (&'a Name, &'a mut NewRun)>,
         now: Timestamp,
-    ) -> Vec<Fence> {
+    ) -> Reserved<'_> {
+        let mut reserved = Reserved::none(self);
         let mut fences: BTreeMap<Name, Option<Fence>> = BTreeMap::new();
-        for run in runs {
+        for (namespace, run) in runs {
             let [only] = &*run.shards else {
                 continue;
             };
@@ -49,22 +51,38 @@ impl Dispatcher {
                 continue;
             }
             let pool = &run.terms.pool;
+            if self.fair.room(pool, namespace).is_some() {
+                // Who may have it is the plan's to say; not every store counts where it writes runs.
+                continue;
+            }
             let fence = fences
                 .entry(pool.clone())
                 .or_insert_with(|| self.coordinator.fence(&DutyKey::Pool(pool.clone()), now));
-            if fence.is_some() {
-                run.born_leased = self.room.take(pool, &run.terms.handler);
+            if fence.is_some()
+                && let Some(seat) = self.room.take(pool, &run.terms.handler)
+            {
+                run.born_leased = Some(seat.session);
+                reserved.add(seat);
             }
         }
-        fences.into_values().flatten().collect()
+        reserved.fences = fences.into_values().flatten().collect();
+        reserved
     }
 
-    /// Runs were written: those born leased are handed over, the others wait for a slot.
+    /// Runs were written: those born leased are handed over, the others wait for a slot. What was
+    /// reserved and not used is given back.
     pub async fn written(
         &self,
+        mut reserved: Reserved<'_>,
         runs: Vec<(JobName, NewRun, RunId, Option<Granted>)>,
         now: Timestamp,
     ) {
+        for (_, new, _, granted) in &runs {
+            if let (Some(session), Some(_)) = (new.born_leased, granted) {
+                reserved.used(session);
+            }
+        }
+        drop(reserved);
         let (mut waits, mut unknown) = (false, false);
         // Shared by runs one after another that need the same.
         let mut handler: Arc<str> = "".into();

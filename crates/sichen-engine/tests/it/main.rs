@@ -7,8 +7,10 @@
 
 mod audit;
 mod backfill;
+mod births;
 mod calendar_day;
 mod calendars;
+mod capacities;
 mod cases;
 mod explain;
 mod fair;
