@@ -35,6 +35,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/backfills/{id}/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The checks of a backfill's runs, by run. */
+        get: operations["backfills_checks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/backfills/{id}/pause": {
         parameters: {
             query?: never;
@@ -424,7 +441,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a pause, or a resume of a paused job, would do now. */
+        /** What a pause, a resume of a paused job, or a deletion, would do now. */
         get: operations["jobs_preview"];
         put?: never;
         post?: never;
@@ -1171,6 +1188,7 @@ export interface components {
             actor: string;
             /** @description Why it is paused, or over before its end. */
             cause?: string;
+            checks?: components["schemas"]["BackfillChecks"] | null;
             /** @description When it was asked for. */
             created_at: string;
             /** @description When it was over. */
@@ -1216,6 +1234,78 @@ export interface components {
             state: string;
             /** @description The end of the range, itself left out. */
             to: string;
+            verify?: components["schemas"]["BackfillVerify"] | null;
+        };
+        /** @description The check of one round of a backfill's run. */
+        BackfillCheck: {
+            /** @description Since when it is in its state. */
+            at: string;
+            /**
+             * Format: int64
+             * @description The run of the checking job.
+             */
+            by?: number | null;
+            /**
+             * Format: int64
+             * @description How many there should be.
+             */
+            expected?: number | null;
+            /**
+             * Format: int64
+             * @description How many it found.
+             */
+            found?: number | null;
+            /** @description The planned time that it stands for. */
+            planned_at?: string | null;
+            /**
+             * Format: int32
+             * @description Its round.
+             */
+            round: number;
+            /**
+             * Format: int64
+             * @description The run that is checked.
+             */
+            run: number;
+            /** @description `due`, `open`, `agrees`, `differs`, `uncounted`. */
+            state: string;
+            /** @description Why it could not count. */
+            why?: string;
+        };
+        /** @description A page of the checks of a backfill's runs. */
+        BackfillCheckPage: {
+            /** @description The checks, by run. */
+            items: components["schemas"]["BackfillCheck"][];
+            /** @description Where the next page begins. */
+            next?: string | null;
+        };
+        /** @description What became of the checks of a backfill's runs. */
+        BackfillChecks: {
+            /**
+             * Format: int64
+             * @description As many were found as expected.
+             */
+            agree: number;
+            /**
+             * Format: int64
+             * @description Another number was found than expected.
+             */
+            differ: number;
+            /**
+             * Format: int64
+             * @description Still to be started.
+             */
+            due: number;
+            /**
+             * Format: int32
+             * @description Started and not over.
+             */
+            open: number;
+            /**
+             * Format: int64
+             * @description Nothing was counted.
+             */
+            uncounted: number;
         };
         /** @description What would become of an instant. */
         BackfillInstant: {
@@ -1319,6 +1409,16 @@ export interface components {
              * @description Succeeded.
              */
             succeeded: number;
+        };
+        /** @description How the runs of a backfill are checked: by a run of another job for each that succeeds. */
+        BackfillVerify: {
+            /** @description The checking job, in the namespace of the backfill's job. */
+            job: string;
+            /**
+             * Format: int32
+             * @description Checks started in a minute, 1 to 60,000; 60 if left out.
+             */
+            rate?: number | null;
         };
         /** @description A calendar in one version. */
         Calendar: {
@@ -2589,6 +2689,7 @@ export interface components {
             reason?: string;
             /** @description The end of the range, itself left out. */
             to: string;
+            verify?: components["schemas"]["BackfillVerify"] | null;
         };
         /**
          * @description The body of `POST /jobs/{namespace}/{name}/runs`. Exactly one of `planned_at` and `key` (or the
@@ -2821,6 +2922,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Backfill"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    backfills_checks: {
+        parameters: {
+            query?: {
+                /** @description In this state alone: `due`, `open`, `agrees`, `differs`, `uncounted`. */
+                state?: string;
+                /** @description `next` of the page before. */
+                after?: string;
+                /** @description Rows of a page, 1 to 1,000; 100 if left out. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackfillCheckPage"];
                 };
             };
             default: {
@@ -3653,8 +3790,10 @@ export interface operations {
     jobs_preview: {
         parameters: {
             query?: {
-                /** @description Whether the catch-up policy decides what fell into the pause; as the job says if left out. */
+                /** @description For a resume: let the catch-up policy decide what fell into the pause. */
                 catch_up?: boolean;
+                /** @description A deletion, not a pause or a resume. */
+                delete?: boolean;
             };
             header?: never;
             path: {

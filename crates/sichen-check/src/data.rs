@@ -49,6 +49,8 @@ pub(crate) struct Fields {
     pub written: Vec<u64>,
     pub reopened: Vec<u64>,
     pub left: Option<u64>,
+    /// Where the checks of a backfill's runs have come.
+    pub checks: Vec<CheckAt>,
     /// What an attempt holds of capacities, and until when what it held counts on.
     pub uses: BTreeMap<String, u64>,
     #[serde(deserialize_with = "instant")]
@@ -57,6 +59,14 @@ pub(crate) struct Fields {
     pub units: Option<u64>,
     #[serde(deserialize_with = "rate")]
     pub rate: Option<Rate>,
+}
+
+/// A check of a backfill's run, as the step that moved it says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct CheckAt {
+    pub run: u64,
+    pub round: u32,
+    pub state: String,
 }
 
 /// A capacity's rate: so many tokens in so many microseconds.

@@ -10,11 +10,13 @@
 //! - The [`Place`] moves past an instant only with what became of it, in one transaction: a crash
 //!   neither repeats nor loses one.
 //! - A backfill never has more open runs by its own doing than its parallelism.
+//! - One whose runs are checked ([`check`]) is finished only when their checks are over too.
 //!
 //! # Not here
 //! Which instants a job had ([`past`]); writing runs (the stores); who pays for whose slots
 //! ([`crate::dispatch`]).
 
+pub mod check;
 pub mod past;
 
 use std::fmt;
@@ -25,6 +27,7 @@ use crate::event::Kind;
 use crate::ids::{BackfillId, JobUid, Revision, RunId};
 use crate::lifecycle::{RunState, words};
 use crate::port::NewRun;
+use check::{Checks, Verify};
 
 /// Open runs that one backfill may have at once.
 pub const MAX_PARALLELISM: u32 = 1_000;
@@ -49,7 +52,7 @@ words! {
         Running = "running",
         /// Starts nothing until it is resumed.
         Paused = "paused",
-        /// All of its range is done and its runs have closed.
+        /// All of its range is done, its runs have closed and their checks are over.
         Finished = "finished",
         /// Given up; what it had started goes on.
         Cancelled = "cancelled",
@@ -125,6 +128,8 @@ pub struct Wanted {
     pub parallelism: u32,
     /// Starts a minute, 1 to [`MAX_RATE`]; `None`: no limit.
     pub rate: Option<u32>,
+    /// Whether and how its runs are checked.
+    pub verify: Option<Verify>,
     /// Why, in words.
     pub reason: String,
 }
@@ -214,6 +219,10 @@ pub struct Backfill {
     pub counts: Counts,
     /// What became of its runs.
     pub runs: Outcomes,
+    /// What became of the checks of its runs.
+    pub checks: Checks,
+    /// From when on the next check is due.
+    pub next_check_at: Option<Timestamp>,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// When it was over.
@@ -458,8 +467,11 @@ fn passed(place: Place, at: Timestamp, down: bool) -> Place {
 }
 
 /// Whether one more run may start at `now`, and from when on the one after it is due; else when this
-/// one may. A start that is at most [`BURST`] ahead of its turn may go.
-fn allowed(
+/// one may. A start that is at most a second ahead of its turn may go.
+///
+/// # Errors
+/// When the next one may start.
+pub fn allowed(
     rate: Option<u32>,
     next_at: Option<Timestamp>,
     now: Timestamp,
@@ -496,9 +508,15 @@ pub fn problems(wanted: &Wanted) -> Vec<(&'static str, String)> {
         let message = format!("SC5040: {given} is outside 1 to {MAX_PARALLELISM}");
         found.push(("parallelism", message));
     }
-    if let Some(rate) = wanted.rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
-        let message = format!("SC5040: {rate} starts a minute is outside 1 to {MAX_RATE}");
-        found.push(("rate", message));
+    let rates = [
+        ("rate", wanted.rate),
+        ("verify.rate", wanted.verify.as_ref().map(|v| v.rate)),
+    ];
+    for (field, rate) in rates {
+        if let Some(rate) = rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
+            let message = format!("SC5040: {rate} starts a minute is outside 1 to {MAX_RATE}");
+            found.push((field, message));
+        }
     }
     if wanted.reason.len() > MAX_BACKFILL_REASON {
         let given = wanted.reason.len();
@@ -560,7 +578,7 @@ pub struct Advance {
     pub left: u64,
     /// Runs to start, as many as there is room for.
     pub starts: Vec<Start>,
-    /// All of the range is done, and no run is open.
+    /// All of the range is done, no run is open, and no check is due or open.
     pub finish: bool,
 }
 
@@ -575,7 +593,7 @@ impl Advance {
             && backfill.ver == self.ver
             && revision == Some(self.revision)
             && self.starts.len() <= room
-            && !(self.finish && open > 0)
+            && !(self.finish && (open > 0 || backfill.checks.pending() > 0))
     }
 
     /// The state that it leads to, and the event that tells of it.

@@ -181,15 +181,17 @@ words! {
         NodeRegistered = "node_registered",
         /// A server node's lease was ended before its time; cause: stopped, gone.
         NodeEnded = "node_ended",
-        /// A backfill was asked for; data: job, range, mode, order, parallelism, rate, reason.
+        /// A backfill was asked for; data: job, range, mode, order, parallelism, rate, verify, reason.
         BackfillCreated = "backfill_created",
         /// A backfill came farther; data: settled, cursor, top, written, reopened, left.
         BackfillAdvanced = "backfill_advanced",
+        /// Checks of a backfill's runs were started or are over; data: checks.
+        BackfillChecked = "backfill_checked",
         /// A backfill starts nothing for now.
         BackfillPaused = "backfill_paused",
         /// A paused backfill goes on.
         BackfillResumed = "backfill_resumed",
-        /// All of a backfill's range is done and its runs have closed.
+        /// All of a backfill's range is done, its runs have closed and their checks are over.
         BackfillFinished = "backfill_finished",
         /// A backfill was given up; cause: by request, or because its job was deleted.
         BackfillCancelled = "backfill_cancelled",

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AccessToken;
 use crate::backfill::Backfill;
+use crate::backfill::check::Check;
 use crate::capacity::Uses;
 use crate::dispatch::queue;
 use crate::event::Event;
@@ -639,6 +640,8 @@ pub struct Dump {
     pub duties: Vec<Duty>,
     /// Backfills.
     pub backfills: Vec<Backfill>,
+    /// The checks of their runs, by run and round.
+    pub checks: Vec<Check>,
     /// Tokens of the API and of workers.
     pub access_tokens: Vec<AccessToken>,
     /// Decisions with their job.

@@ -23,6 +23,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use crate::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
 use crate::backfill::{self, Backfill, Facts, NewBackfill};
 use crate::dispatch::queue::{Place, Window};
 use crate::event::Event;
@@ -324,7 +325,8 @@ pub trait Store: Send + Sync + 'static {
     fn get_backfill(&self, id: BackfillId) -> Answer<'_, Option<Backfill>>;
     /// A job's backfills, newest first.
     fn list_backfills(&self, job: JobUid, page: Page<BackfillId>) -> Answer<'_, Vec<Backfill>>;
-    /// Running backfills of the jobs of these partitions, by id.
+    /// Backfills of the jobs of these partitions that go on, by id: running ones, and others whose
+    /// checks do ([`backfill::check`]).
     fn list_running_backfills(
         &self,
         partitions: Vec<u8>,
@@ -346,6 +348,15 @@ pub trait Store: Send + Sync + 'static {
         fence: Fence,
         advance: backfill::Advance,
     ) -> Answer<'_, backfill::AdvanceVerdict>;
+    /// Moves checks of a backfill's runs; those that no longer fit are passed over.
+    fn move_checks(&self, op: Op, fence: Fence, step: CheckStep) -> Answer<'_, CheckVerdict>;
+    /// The checks of a backfill's runs, or those in `state`, by run and round.
+    fn list_checks(
+        &self,
+        backfill: BackfillId,
+        state: Option<CheckState>,
+        page: Page<(RunId, u32)>,
+    ) -> Answer<'_, Vec<Check>>;
     /// The newest run of each of these instants of a job, and what is recorded of it: a row for
     /// each, in the same order; at most [`MAX_BATCH`].
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>>;
@@ -393,6 +404,11 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answer<'_, Vec<Overdue>>;
     /// Ends attempts from outside and raises their tokens.
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>>;
+
+    /// While the clock is behind, and time stands still: gives leases that nobody renews the ends that
+    /// they would have ([`crate::timekeeping::standstill`]). One that was renewed meanwhile is passed
+    /// over. How many were changed: none while time goes on, or under an old term of the janitor.
+    fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32>;
 
     // -- workers --
     /// Registers a worker (see [`Register`]), unless it has registered since it asked: then

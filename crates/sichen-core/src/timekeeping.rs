@@ -14,6 +14,8 @@
 //! # Not here
 //! Reading clocks; keeping the row (`sichen-store`).
 
+pub mod standstill;
+
 use jiff::{SignedDuration, Timestamp};
 
 /// The furthest a clock may step ahead at once; beyond it time is held.
@@ -61,6 +63,9 @@ pub struct Told {
     pub now: Timestamp,
     /// What the wall clock said.
     pub wall: Timestamp,
+    /// By the monotonic clock alone, from whichever beginning: only what lies between two readings of
+    /// one process means anything.
+    pub steady: Timestamp,
     /// Whether the wall clock is ahead of what is believed.
     pub held: bool,
 }
@@ -130,6 +135,7 @@ impl Timekeeper {
         Told {
             now,
             wall: reading.wall,
+            steady,
             held,
         }
     }

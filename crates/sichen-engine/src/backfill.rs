@@ -6,17 +6,21 @@
 //!   start one twice.
 //! - A step looks at a bounded number of instants, however long the range.
 //! - A backfill that can't go on is paused and says why; its neighbours go on.
+//! - The checks of its runs ([`checks`]) go on while it is paused, or after its end, as far as they had
+//!   come.
 //!
 //! # Not here
 //! What becomes of an instant (`sichen_core::backfill`); who runs it ([`crate::dispatch`]).
+
+mod checks;
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::backfill::past::Past;
 use sichen_core::backfill::{
-    self, Action, Advance, AdvanceVerdict, Backfill, Facts, Look, MAX_STEP, Rest, Start, Turn,
-    look, step,
+    self, Action, Advance, AdvanceVerdict, Backfill, Facts, Look, MAX_STEP, Rest, Start, State,
+    Turn, look, step,
 };
 use sichen_core::document::{Document, Problem, Request, Timing, new_run};
 use sichen_core::ids::{BackfillId, Occasion, Revision};
@@ -24,6 +28,7 @@ use sichen_core::model::{DutyKey, Job, PARTITIONS, partition_of};
 use sichen_core::port::{Error, MAX_PAGE, NewRun, Page, Store};
 
 use crate::context::Context;
+use crate::control::Control;
 use crate::coordinator::Coordinator;
 use crate::documents::Documents;
 
@@ -42,14 +47,16 @@ pub struct Backfiller {
     context: Context,
     coordinator: Arc<Coordinator>,
     documents: Arc<Documents>,
+    /// Starts the checks of runs.
+    control: Control,
 }
 
 /// What one pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// Runs started.
+    /// Runs started, those that check others too.
     pub started: u32,
-    /// Backfills that are running.
+    /// Backfills that go on.
     pub running: usize,
     /// When to look again.
     pub next: Option<Timestamp>,
@@ -82,6 +89,7 @@ impl Backfiller {
     #[must_use]
     pub fn new(context: Context, coordinator: Arc<Coordinator>, documents: Arc<Documents>) -> Self {
         Self {
+            control: Control::new(context.clone()),
             context,
             coordinator,
             documents,
@@ -126,14 +134,17 @@ impl Backfiller {
     }
 
     /// Steps of one backfill, until it has to wait or others have their turn.
-    async fn go_on(
-        &self,
-        mut backfill: Backfill,
-        now: Timestamp,
-        pass: &mut Pass,
-    ) -> Result<(), Stop> {
+    async fn go_on(&self, backfill: Backfill, now: Timestamp, pass: &mut Pass) -> Result<(), Stop> {
         let store = &*self.context.store;
-        let Some(job) = live_job(store, &backfill).await? else {
+        let live = live_job(store, &backfill).await?;
+        let seen_to = self.see_to_checks(backfill, live.as_ref(), now, pass);
+        let Some(mut backfill) = seen_to.await? else {
+            return Ok(());
+        };
+        if backfill.state != State::Running {
+            return Ok(());
+        }
+        let Some(job) = live else {
             let why = "its job was deleted".to_owned();
             return Ok(self.turn(backfill.id, Turn::Cancel, why, now).await?);
         };
@@ -151,7 +162,7 @@ impl Backfiller {
             if looked == Look::Wait {
                 return Ok(());
             }
-            if looked == Look::Done && backfill.runs.open > 0 {
+            if looked == Look::Done && (backfill.runs.open > 0 || backfill.checks.pending() > 0) {
                 pass.again(now + ROOM);
                 return Ok(());
             }

@@ -11,6 +11,7 @@
 //! # Not here
 //! The duties themselves; which node should own what ([`sichen_core::members`]).
 
+mod standstill;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,6 +119,10 @@ impl Coordinator {
                 return Ok(None);
             }
             state.valid_until = until;
+        }
+        self.wear_leases(now, told).await?;
+        {
+            let mut state = self.lock();
             let alone = match self.beacon.hears() {
                 true => LOOK_HEARING,
                 false => LOOK_ALONE,

@@ -194,6 +194,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(backfills::start, backfills::list))
         .routes(routes!(backfills::preview))
         .routes(routes!(backfills::one))
+        .routes(routes!(backfills::checks))
         .routes(routes!(backfills::pause))
         .routes(routes!(backfills::resume))
         .routes(routes!(backfills::cancel))

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -35,7 +36,7 @@ use sichen_core::port::{
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
@@ -273,6 +274,7 @@ impl Store for Link {
         get_backfill(id: BackfillId) -> Option<Backfill>;
         list_backfills(job: JobUid, page: Page<BackfillId>) -> Vec<Backfill>;
         list_running_backfills(partitions: Vec<u8>, page: Page<BackfillId>) -> Vec<Backfill>;
+        list_checks(backfill: BackfillId, state: Option<CheckState>, page: Page<(RunId, u32)>) -> Vec<Check>;
         list_instants(job: JobUid, instants: Vec<Timestamp>) -> Vec<Facts>;
         list_revisions(job: JobUid, page: Page<Revision>) -> Vec<(Revision, Option<Timestamp>)>;
         list_ready(pool: Name, after: Place, window: Window, per_run: u32) -> Vec<ReadyHead>;
@@ -329,8 +331,10 @@ impl Store for Link {
         create_backfill(new: NewBackfill) -> NewVerdict;
         turn_backfill(fence: Option<Fence>, id: BackfillId, turn: Turn, cause: String) -> TurnVerdict;
         advance_backfill(fence: Fence, advance: backfill::Advance) -> StepVerdict;
+        move_checks(fence: Fence, step: CheckStep) -> CheckVerdict;
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
+        shorten_leases(fence: Fence, leases: Vec<Shorter>) -> u32;
         register_session(register: Register) -> RegisterVerdict;
         end_session(fence: Option<Fence>, session: SessionId, cause: String) -> bool;
         finish_attempts(items: Vec<Finish>) -> Vec<FinishVerdict>;

@@ -27,6 +27,7 @@ mod calendars;
 mod capacities;
 mod chains;
 mod check;
+mod checks;
 mod clock;
 mod connect;
 mod discards;
@@ -59,6 +60,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -79,7 +81,7 @@ use sichen_core::port::{
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
 use sichen_core::restore::{Decided, Restore, Subject, Verdict};
 use sichen_core::timekeeping::Told;
@@ -774,6 +776,24 @@ impl Store for PostgresStore {
             backfills::advance(tx, &fence, advance).await
         })
     }
+    fn move_checks(&self, op: Op, fence: Fence, step: CheckStep) -> Answer<'_, CheckVerdict> {
+        let moves = &step.moves;
+        bounded!(moves);
+        write!(self, Some(op), [fence, step], |tx| {
+            checks::step(tx, &fence, step).await
+        })
+    }
+    fn list_checks(
+        &self,
+        backfill: BackfillId,
+        state: Option<CheckState>,
+        page: Page<(RunId, u32)>,
+    ) -> Answer<'_, Vec<Check>> {
+        read!(self, [page], |read| checks::list(
+            read, backfill, state, &page
+        )
+        .await)
+    }
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
         bounded!(instants);
         read!(self, [instants], |read| backfills::list_instants(
@@ -849,6 +869,12 @@ impl Store for PostgresStore {
             tx.lock_sessions(&holders).await?;
             tx.tell_time().await?;
             leases::reap(tx, &fence, reaps).await
+        })
+    }
+    fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32> {
+        bounded!(leases);
+        write!(self, Some(op), [fence, leases], |tx| {
+            clock::shorten(tx, &fence, &leases).await
         })
     }
     fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {

@@ -10,6 +10,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, Bounds, Grants, NewAccessToken, Purpose};
+use sichen_core::backfill::check::{Check, CheckState, Checks, Verify};
 use sichen_core::backfill::{
     self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
 };
@@ -376,6 +377,13 @@ impl<C: Cells> Row<C> {
                 order: self.parsed(7, "order", Order::parse)?,
                 parallelism: self.u32(8)?,
                 rate: self.maybe(9, Self::u32)?,
+                verify: match self.maybe(30, Self::name)? {
+                    Some(job) => Some(Verify {
+                        job,
+                        rate: self.u32(31)?,
+                    }),
+                    None => None,
+                },
                 reason: self.text(10)?,
             },
             ver: self.u32(11)?,
@@ -399,9 +407,34 @@ impl<C: Cells> Row<C> {
                 failed: self.u64(24)?,
                 cancelled: self.u64(25)?,
             },
+            checks: Checks {
+                due: self.u64(33)?,
+                open: self.u32(34)?,
+                agree: self.u64(35)?,
+                differ: self.u64(36)?,
+                uncounted: self.u64(37)?,
+            },
+            next_check_at: self.opt_at(32)?,
             created_at: self.at(26)?,
             ended_at: self.opt_at(27)?,
             cause: self.text(28)?,
+        })
+    }
+
+    pub fn check(self) -> Result<Check> {
+        let counts = match (self.opt_u64(5)?, self.opt_u64(6)?) {
+            (Some(found), Some(expected)) => Some((found, expected)),
+            _ => None,
+        };
+        Ok(Check {
+            run: RunId(self.u64(0)?),
+            round: self.u32(1)?,
+            backfill: BackfillId(self.u64(2)?),
+            state: self.parsed(3, "state of a check", CheckState::parse)?,
+            by: self.opt_u64(4)?.map(RunId),
+            counts,
+            why: self.text(7)?,
+            at: self.at(8)?,
         })
     }
 

@@ -32,6 +32,7 @@ mod backup;
 mod calendars;
 mod capacities;
 mod chains;
+mod checks;
 mod clock;
 mod directory;
 mod discards;
@@ -61,6 +62,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
@@ -81,7 +83,7 @@ use sichen_core::port::{
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Span, Store,
+    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
@@ -501,6 +503,19 @@ impl Store for SqliteStore {
     ) -> Answer<'_, StepVerdict> {
         self.write(op, move |tx| backfills::advance(tx, &fence, advance))
     }
+    fn move_checks(&self, op: Op, fence: Fence, step: CheckStep) -> Answer<'_, CheckVerdict> {
+        let moves = &step.moves;
+        bounded!(moves);
+        self.write(op, move |tx| checks::step(tx, &fence, step))
+    }
+    fn list_checks(
+        &self,
+        backfill: BackfillId,
+        state: Option<CheckState>,
+        page: Page<(RunId, u32)>,
+    ) -> Answer<'_, Vec<Check>> {
+        self.read(move |r| checks::list(r, backfill, state, &page))
+    }
     fn list_instants(&self, job: JobUid, instants: Vec<Timestamp>) -> Answer<'_, Vec<Facts>> {
         bounded!(instants);
         self.read(move |r| backfills::list_instants(r, job, &instants))
@@ -547,6 +562,10 @@ impl Store for SqliteStore {
         self.write(op, move |tx| leases::reap(tx, &fence, reaps))
     }
 
+    fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32> {
+        bounded!(leases);
+        self.write(op, move |tx| clock::shorten(tx, &fence, &leases))
+    }
     fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
         self.write(op, move |tx| sessions::register(tx, &register))
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sichen_core::backfill::Backfill;
+use sichen_core::backfill::check::CheckState;
 use sichen_core::event::Entity;
 use sichen_core::ids::{BackfillId, JobUid, Occasion, RunId};
 use sichen_core::model::{Decision, Run};
@@ -37,6 +38,35 @@ impl Lanes {
     }
 }
 
+/// Each run that succeeded in the lane has a check, if they are checked; what the row counts of them is
+/// what its steps told.
+fn checks_differ(told: &BTreeMap<(u64, u32), CheckState>, row: &Backfill) -> Option<String> {
+    let checks = &row.checks;
+    let succeeded = row.wanted.verify.as_ref().map_or(0, |_| row.runs.succeeded);
+    let of = |state| told.values().filter(|told| **told == state).count() as u64;
+    compare("checks", succeeded, checks.total())
+        .or(compare(
+            "open checks",
+            of(CheckState::Open),
+            u64::from(checks.open),
+        ))
+        .or(compare(
+            "checks that agree",
+            of(CheckState::Agrees),
+            checks.agree,
+        ))
+        .or(compare(
+            "checks that differ",
+            of(CheckState::Differs),
+            checks.differ,
+        ))
+        .or(compare(
+            "checks without counts",
+            of(CheckState::Uncounted),
+            checks.uncounted,
+        ))
+}
+
 impl Checker {
     pub(super) fn backfill_row(&mut self, row: &Backfill) {
         self.rows.lanes.open.entry(row.id).or_default().0 = row.runs.open;
@@ -61,7 +91,8 @@ impl Checker {
                     counts.created + counts.reruns,
                 ))
                 .or(compare("runs retried", fold.reopened, counts.reopened))
-                .or(compare("instants left", fold.left, counts.left));
+                .or(compare("instants left", fold.left, counts.left))
+                .or(checks_differ(&fold.checks, row));
         }
         let last = fold.trail.last;
         self.differs(entity, differs, last);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
+use super::check::Checks;
 use super::past::Past;
 use super::*;
 use crate::document::{Calendars, Document, Timing};
@@ -21,6 +22,7 @@ fn wanted(order: Order) -> Wanted {
         order,
         parallelism: 3,
         rate: None,
+        verify: None,
         reason: String::new(),
     }
 }
@@ -38,6 +40,8 @@ fn backfill(wanted: Wanted) -> Backfill {
         next_at: None,
         counts: Counts::default(),
         runs: Outcomes::default(),
+        checks: Checks::default(),
+        next_check_at: None,
         created_at: at(0),
         ended_at: None,
         cause: String::new(),

@@ -1,4 +1,4 @@
-//! What the events of runs and shards carry beside their states.
+//! What the events of runs, shards and backfills carry beside their states.
 //!
 //! One place, because the checker, the exports and a person's timeline read these fields whichever
 //! store wrote them.
@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use super::StopCause;
 use super::run::{Birth, Settled};
 use super::shard::Committed;
+use crate::backfill::Wanted;
+use crate::backfill::check::Check;
 use crate::capacity::Uses;
-use crate::ids::{BackfillId, RunId, SessionId, ShardNo};
+use crate::ids::{BackfillId, JobUid, RunId, SessionId, ShardNo};
 use crate::model::{Checkpoint, Failure, Progress, Run};
 use crate::port::NewRun;
 
@@ -54,6 +56,33 @@ pub fn settled(run: &Run, settled: &Settled) -> Value {
 #[must_use]
 pub fn reopened(round: u32, shards: usize, lane: Option<BackfillId>) -> Value {
     json!({ "round": round, "shards": shards, "backfill": lane.map(|id| id.0) })
+}
+
+/// A backfill was asked for.
+#[must_use]
+pub fn backfill_created(job: JobUid, wanted: &Wanted) -> Value {
+    let verify = wanted.verify.as_ref();
+    json!({
+        "job": job.to_string(),
+        "from": wanted.from.as_microsecond(), "to": wanted.to.as_microsecond(),
+        "mode": wanted.mode.word(), "order": wanted.order.word(),
+        "parallelism": wanted.parallelism, "rate": wanted.rate,
+        "verify": verify.map(|verify| json!({ "job": verify.job.as_str(), "rate": verify.rate })),
+        "reason": wanted.reason,
+    })
+}
+
+/// Checks of a backfill's runs have come to these states.
+#[must_use]
+pub fn checked(checks: &[Check]) -> Value {
+    let told = checks.iter().map(|check| {
+        let (found, expected) = check.counts.unzip();
+        json!({
+            "run": check.run.0, "round": check.round, "state": check.state.word(),
+            "by": check.by.map(|run| run.0), "found": found, "expected": expected,
+        })
+    });
+    json!({ "checks": told.collect::<Vec<_>>() })
 }
 
 /// The plan step has told the run's shards.

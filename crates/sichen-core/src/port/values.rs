@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::capacity::{Limits, Uses};
 use crate::dispatch::queue::{self, Lane, Place};
-use crate::ids::{BackfillId, JobUid, Occasion, Revision, RunId, SessionId, ShardKey, Token};
+use crate::ids::{
+    BackfillId, JobUid, NodeId, Occasion, Revision, RunId, SessionId, ShardKey, Token,
+};
 use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
@@ -662,4 +664,24 @@ pub struct ShardFacts {
     pub shard: Shard,
     /// Its run.
     pub run: Run,
+}
+
+/// Whose lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    /// A worker's session.
+    Session(SessionId),
+    /// A server node.
+    Node(NodeId),
+}
+
+/// A lease that is to end earlier, if its end is still the one that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shorter {
+    /// Whose.
+    pub of: Holder,
+    /// Its end as it was seen.
+    pub from: Timestamp,
+    /// The new one, which is earlier.
+    pub to: Timestamp,
 }

@@ -1,12 +1,13 @@
 //! Backfills: asked for, shown beforehand, listed, paused, resumed, cancelled.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::backfill::check::{Check, CheckState};
 use sichen_core::backfill::{
     Action, Backfill, Facts, Look, MAX_BACKFILL_KEY, MAX_OPEN_BACKFILLS, NewBackfill, NewVerdict,
     Order, Place, Turn, TurnVerdict, Wanted, judge, look, problems,
 };
 use sichen_core::document::Problem;
-use sichen_core::ids::{BackfillId, JobUid};
+use sichen_core::ids::{BackfillId, JobUid, RunId};
 use sichen_core::model::Job;
 use sichen_core::name::JobName;
 use sichen_core::port::{MAX_BATCH, Page};
@@ -52,6 +53,16 @@ impl Control {
         check(wrong)?;
         let job = self.job(name).await?;
         self.range(&job, &wanted).await?;
+        if let Some(verify) = &wanted.verify {
+            let with = JobName {
+                namespace: name.namespace.clone(),
+                name: verify.job.clone(),
+            };
+            if self.context.store.get_job(with.clone()).await?.is_none() {
+                let message = format!("SC5044: there is no job {with} that could check its runs");
+                check(vec![("verify.job", message)])?;
+            }
+        }
         let new = NewBackfill {
             job: job.uid,
             key,
@@ -169,6 +180,19 @@ impl Control {
         page: Page<BackfillId>,
     ) -> Result<Vec<Backfill>, Error> {
         Ok(self.context.store.list_backfills(job, page).await?)
+    }
+
+    /// The checks of a backfill's runs, or those in `state`, by run and round.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn checks(
+        &self,
+        id: BackfillId,
+        state: Option<CheckState>,
+        page: Page<(RunId, u32)>,
+    ) -> Result<Vec<Check>, Error> {
+        Ok(self.context.store.list_checks(id, state, page).await?)
     }
 
     /// Pauses, resumes or cancels a backfill; whether that changed it. Its open runs go on.

@@ -268,17 +268,7 @@ impl Control {
     pub async fn delete(&self, actor: &str, name: &JobName) -> Result<JobUid, Error> {
         for _ in 0..ATTEMPTS {
             let job = self.job(name).await?;
-            let how = if job.paused {
-                Close::Paused
-            } else {
-                Close::Deleted
-            };
-            let closing = match self.close(&job, how).await {
-                Ok(closing) => Some(closing),
-                // What can't be read has no instants, and must not keep its job from being deleted.
-                Err(Error::Store(port::Error::Corrupt(_))) => None,
-                Err(error) => return Err(error),
-            };
+            let closing = self.last(&job).await?;
             let op = self.context.op(actor);
             let store = &self.context.store;
             if store.delete_job(op, job.uid, closing, job.ver).await? {
@@ -286,6 +276,34 @@ impl Control {
             }
         }
         Err(Error::Contended(format!("job {name}")))
+    }
+
+    /// What a deletion would record now. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn preview_deletion(&self, name: &JobName) -> Result<Option<Advance>, Error> {
+        let job = self.job(name).await?;
+        let closing = self.last(&job).await?;
+        Ok(closing.map(|closing| Advance {
+            next_due: None,
+            ..closing
+        }))
+    }
+
+    /// What the schedules of a job that is deleted leave undecided.
+    async fn last(&self, job: &Job) -> Result<Option<Advance>, Error> {
+        let how = if job.paused {
+            Close::Paused
+        } else {
+            Close::Deleted
+        };
+        match self.close(job, how).await {
+            Ok(closing) => Ok(Some(closing)),
+            // What can't be read has no instants, and must not keep its job from being deleted.
+            Err(Error::Store(port::Error::Corrupt(_))) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// A job by its exact name.

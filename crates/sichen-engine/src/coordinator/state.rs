@@ -13,7 +13,8 @@ use sichen_core::ids::{NodeId, Term};
 use sichen_core::members::Members;
 use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::name::Name;
-use sichen_core::port::Fence;
+use sichen_core::port::{Fence, Holder};
+use sichen_core::timekeeping::standstill::Standstill;
 
 use super::{GRACE, Pass};
 
@@ -47,6 +48,10 @@ pub(super) struct State {
     pub draining: bool,
     /// Of which the loop has not been told yet.
     pub news: Pass,
+    /// The store's time as the last renewal told it.
+    pub told: Option<Timestamp>,
+    /// What was seen of leases since that stands still.
+    pub standstill: Standstill<Holder>,
     looked_at: Option<Timestamp>,
     /// Peers whose sign was seen since the own one is out last, and since when theirs is out.
     signs: BTreeMap<NodeId, Option<Timestamp>>,

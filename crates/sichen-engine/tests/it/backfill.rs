@@ -7,12 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use sichen_check::audit::Records;
 use sichen_check::{Invariant, Options, check_dump};
+use sichen_core::backfill::check::{CheckState, Verify};
 use sichen_core::backfill::{Action, Backfill, Mode, Order, State, Turn, Wanted};
 use sichen_core::ids::{BackfillId, Occasion, RunId};
 use sichen_core::lifecycle::RunState;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::Run;
-use sichen_core::name::JobName;
+use sichen_core::model::{Progress, Run};
+use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Page, RunFilter};
 use sichen_engine::control::{Control, Turn as JobTurn};
 
@@ -37,6 +38,7 @@ fn wanted(from: Timestamp, to: Timestamp) -> Wanted {
         order: Order::Oldest,
         parallelism: 1,
         rate: None,
+        verify: None,
         reason: String::new(),
     }
 }
@@ -621,4 +623,127 @@ fn a_year_of_minutes_is_counted_at_once_and_paged() {
     }
     assert_eq!(seen, 525_600);
     block_on(stage.control.turn_backfill("user", id, Turn::Cancel)).unwrap();
+}
+
+/// The runs of a backfill are checked by a job's runs, no faster than the rate, also where the server
+/// dies between a start and the note of it; the backfill is over when the last one has counted.
+#[test]
+fn the_runs_of_a_backfill_are_checked_at_their_rate() {
+    let stage = Stage::new(json!({
+        "schedules": [{ "cron": "0 * * * *" }], "catchUp": { "policy": "none" },
+    }));
+    stage
+        .cluster
+        .apply("count", json!({ "run": { "handler": "h" } }));
+    let verify = Verify {
+        job: Name::new("count").unwrap(),
+        rate: 6,
+    };
+    let range = Wanted {
+        parallelism: 5,
+        verify: Some(verify),
+        ..wanted(hours(-5), hours(0))
+    };
+    let id = stage.ask("k", range);
+    let counting = |ended: &Run| match ended.job_name.name.as_str() {
+        "count" => Ending::Succeeded,
+        _ if ended.occasion.planned_at() == Some(hours(-3)) => Ending::FailedForGood,
+        _ => Ending::Succeeded,
+    };
+    assert_eq!(stage.go_on(), 5);
+    assert_eq!(stage.work(5, counting).len(), 5);
+    assert_eq!(stage.get(id).checks.due, 4, "the failed one is not checked");
+    // One each ten seconds.
+    for n in 1..=4 {
+        stage.go_on();
+        stage.go_on();
+        let checks = stage.get(id).checks;
+        assert_eq!((checks.due, checks.open), (4 - n, n as u32));
+        stage.tick(10);
+    }
+    let store = &*stage.cluster.store;
+    let page = Page {
+        after: None,
+        limit: 10,
+    };
+    let open = block_on(store.list_checks(id, Some(CheckState::Open), page)).unwrap();
+    let key = |n: usize| Occasion::Manual {
+        key: format!("check/{id}/{}/1", open[n].run),
+    };
+    let (by, _) = block_on(store.get_run(open[0].by.unwrap()))
+        .unwrap()
+        .unwrap();
+    let of = block_on(store.get_run(open[0].run)).unwrap().unwrap().0;
+    assert_eq!((by.period, &by.occasion), (of.period, &key(0)));
+    let told: serde_json::Value = serde_json::from_str(&by.terms.parameters).unwrap();
+    assert_eq!(told["run"], open[0].run.0);
+    assert_eq!(
+        told["planned_at"],
+        of.occasion.planned_at().unwrap().to_string()
+    );
+    // They report 3 of 3, 2 of 3, 3 of an unknown number; the last fails.
+    let session = stage.node.worker(&stage.cluster, "c", 10);
+    stage.node.dispatch(&stage.cluster);
+    for (n, work) in stage.node.grants(session).into_iter().enumerate() {
+        let ending = match n {
+            3 => Ending::FailedForGood,
+            _ => Ending::Succeeded,
+        };
+        let mut said = report(work.shard.key, work.shard.token, ending);
+        said.progress = Some(Progress {
+            done: [3, 2, 3, 3][n],
+            expected: [Some(3), Some(3), None, Some(3)][n],
+            rate_milli: 0,
+            waiting_on: String::new(),
+        });
+        stage.node.report(&stage.cluster, said);
+    }
+    for _ in 0..3 {
+        stage.go_on();
+    }
+    let backfill = stage.get(id);
+    let checks = backfill.checks;
+    assert_eq!((checks.agree, checks.differ, checks.uncounted), (1, 1, 2));
+    assert_eq!((backfill.state, checks.pending()), (State::Finished, 0));
+    stage.verdict();
+}
+
+/// What stands in the way of checks is said of each, and the backfill ends all the same.
+#[test]
+fn a_check_that_cannot_be_made_says_why() {
+    let stage = Stage::new(json!({
+        "schedules": [{ "cron": "0 * * * *" }], "catchUp": { "policy": "none" },
+    }));
+    let range = || Wanted {
+        verify: Some(Verify {
+            job: Name::new("count").unwrap(),
+            rate: 6_000,
+        }),
+        ..wanted(hours(-2), hours(0))
+    };
+    let refused = stage
+        .control
+        .start_backfill("user", &stage.name, "k".to_owned(), range());
+    let refused = block_on(refused).unwrap_err().to_string();
+    assert!(
+        refused.contains("SC5044") && refused.contains("verify.job"),
+        "{refused}"
+    );
+    let count = json!({ "run": { "handler": "h" }, "overlap": "forbid", "maxActiveRuns": 1 });
+    stage.cluster.apply("count", count);
+    let id = stage.ask("k", range());
+    stage.go_on();
+    stage.work(1, |_| Ending::Succeeded);
+    stage.go_on();
+    let name = JobName::new("default", "count").unwrap();
+    block_on(stage.control.delete("user", &name)).unwrap();
+    stage.to_its_end(id);
+    let page = Page {
+        after: None,
+        limit: 10,
+    };
+    let checks = block_on(stage.control.checks(id, None, page)).unwrap();
+    let why: Vec<_> = checks.iter().map(|check| check.why.as_str()).collect();
+    assert_eq!(why[0], "its check reported no counts");
+    assert!(why[1].starts_with("SC5001: there is no job"), "{why:?}");
 }

@@ -3,6 +3,7 @@
 use futures::executor::block_on;
 use jiff::SignedDuration;
 use serde_json::json;
+use sichen_core::lifecycle::ShardState;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::port::{Page, RunFilter};
 
@@ -296,6 +297,14 @@ fn a_deletion_records_what_was_not_decided() {
     let (cluster, node, control, name, job) = paused_stage(json!({}));
     cluster.pass(300);
     node.coordinate(&cluster);
+    let shown = block_on(control.preview_deletion(&name)).unwrap().unwrap();
+    assert_eq!(skipped(&cluster, job), [], "a preview writes nothing");
+    let would: Vec<_> = shown
+        .decisions
+        .iter()
+        .map(|d| (&*d.reason, d.count))
+        .collect();
+    assert_eq!((would, shown.runs.len()), (vec![("deleted", 5)], 0));
     block_on(control.delete("user", &name)).unwrap();
     assert_eq!(skipped(&cluster, job), [("deleted".to_owned(), 5)]);
     assert_eq!(node.trigger(&cluster).runs, 0);
@@ -417,6 +426,62 @@ fn a_clock_that_steps_back_repeats_and_leaves_out_nothing() {
     let each = (1..=30).map(|n| (start() + SignedDuration::from_secs(10 * n)).to_string());
     assert_eq!(planned, Vec::from_iter(each));
     assert_eq!(skipped(&cluster, job), []);
+}
+
+/// MISS-005: a worker that dies after the clock was set back is given up after its session's time, as the
+/// monotonic clock counts it, though the store's time stands still; one that lives keeps its session.
+#[test]
+fn a_dead_workers_session_ends_in_its_time_while_the_clock_is_behind() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    cluster.apply(
+        "j",
+        json!({ "run": { "handler": "h" }, "overlap": "allow" }),
+    );
+    let control = Control::new(node.engine.context.clone());
+    for key in ["a", "b"] {
+        let run = StartRun {
+            job: JobName::new("default", "j").unwrap(),
+            which: Which::Manual(key.to_owned()),
+            parameters: serde_json::Map::new(),
+            period: None,
+            overlap: None,
+            not_before: None,
+            digest: String::new(),
+        };
+        block_on(control.start_run("user", run)).unwrap();
+    }
+    let (dies, lives) = (
+        node.worker(&cluster, "w1", 1),
+        node.worker(&cluster, "w2", 1),
+    );
+    node.dispatch(&cluster);
+    let held = |session| block_on(cluster.store.list_leases(session)).unwrap();
+    let (lost, kept) = (held(dies)[0].key, held(lives)[0].clone());
+    cluster.clock.step(SignedDuration::from_secs(-600));
+    let mut ended = None;
+    for passed in 1..=60 {
+        cluster.clock.advance(SignedDuration::from_secs(1));
+        node.coordinate(&cluster);
+        if passed % 3 == 0 {
+            node.beat(lives, &[(kept.key, kept.token)], 1);
+        }
+        let now = cluster.now();
+        block_on(node.engine.reaper.run_once(now)).unwrap();
+        if ended.is_none() && held(dies).is_empty() {
+            ended = Some(passed);
+        }
+    }
+    // Fifteen seconds, and a look or two.
+    assert!((15..=18).contains(&ended.unwrap()), "after {ended:?} s");
+    assert_eq!(held(lives).len(), 1, "who beats keeps what it has");
+    let shards = block_on(cluster.store.get_shards(vec![lost])).unwrap();
+    assert_eq!(
+        shards[0].shard.state,
+        ShardState::Retry,
+        "it may run elsewhere at once"
+    );
 }
 
 /// MISS-017: instants that have runs give those, the missed ones get one each, and asking again

@@ -98,6 +98,7 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("GET", "/dead-letters", View, Each),
 
     ("GET", "/backfills/{id}", View, Backfill),
+    ("GET", "/backfills/{id}/checks", View, Backfill),
     ("POST", "/backfills/{id}/pause", Operate, Backfill),
     ("POST", "/backfills/{id}/resume", Operate, Backfill),
     ("POST", "/backfills/{id}/cancel", Operate, Backfill),

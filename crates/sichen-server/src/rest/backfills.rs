@@ -4,10 +4,14 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use sichen_core::backfill::check::{CHECKS_A_MINUTE, Check, CheckState, Verify};
 use sichen_core::backfill::{Action, Backfill, Mode, Order, Record, Turn, Wanted};
 use sichen_core::beacon::Hint;
-use sichen_core::ids::BackfillId;
+use sichen_core::ids::{BackfillId, RunId};
+use sichen_core::name::Name;
 use sichen_core::port::MAX_BATCH;
+use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
@@ -87,8 +91,21 @@ fn wanted(body: &wire::StartBackfill) -> Result<Wanted, Failed> {
         order,
         parallelism: body.parallelism.unwrap_or(1),
         rate: body.rate,
+        verify: body.verify.as_ref().map(verify).transpose()?,
         reason: body.reason.clone(),
     })
+}
+
+fn verify(body: &wire::BackfillVerify) -> Result<Verify, Failed> {
+    let job = Name::new(&body.job).map_err(|error| {
+        let given = request::shortened(&body.job);
+        Failed::bad(format!(
+            "SC1001: the name {given:?} of the checking job {error}; it stands in the namespace of the \
+             backfill's job"
+        ))
+    })?;
+    let rate = body.rate.unwrap_or(CHECKS_A_MINUTE);
+    Ok(Verify { job, rate })
 }
 
 /// What a backfill would do now, page by page. Nothing is written.
@@ -188,6 +205,80 @@ pub(super) async fn one(
 ) -> Answer<wire::Backfill> {
     let backfill = api.0.control.backfill(number(id)?).await?;
     Ok(Json(shown(&api, &backfill).await?))
+}
+
+/// Which checks are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WhichChecks {
+    /// In this state alone: `due`, `open`, `agrees`, `differs`, `uncounted`.
+    state: Option<String>,
+    /// `next` of the page before.
+    after: Option<String>,
+    /// Rows of a page, 1 to 1,000; 100 if left out.
+    limit: Option<u32>,
+}
+
+/// The checks of a backfill's runs, by run.
+#[utoipa::path(
+    get,
+    path = "/backfills/{id}/checks",
+    tag = "backfills",
+    params(("id" = u64, Path), WhichChecks),
+    responses(
+        (status = 200, body = wire::BackfillCheckPage),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn checks(
+    State(api): State<Api>,
+    Segments(id): Segments<u64>,
+    Params(which): Params<WhichChecks>,
+) -> Answer<wire::BackfillCheckPage> {
+    let state = which.state.as_deref();
+    let state = state.map(|word| {
+        CheckState::parse(word).ok_or_else(|| {
+            let word = request::shortened(word);
+            let known = "due, open, agrees, differs, uncounted";
+            Failed::bad(format!("SC5021: state={word:?} is none of {known}"))
+        })
+    });
+    let state = state.transpose()?;
+    let paging = Paging {
+        after: which.after,
+        limit: which.limit,
+    };
+    let page = paging.page(|text| {
+        let (run, round) = text.split_once('.')?;
+        Some((RunId(run.parse().ok()?), round.parse().ok()?))
+    })?;
+    let control = &api.0.control;
+    let backfill = control.backfill(number(id)?).await?;
+    let job = control.job_by_uid(backfill.job).await?;
+    let zone = convert::zone(&api.time_zone(job.uid, job.revision).await?);
+    let found = control.checks(backfill.id, state, page).await?;
+    let next = request::next(&found, page.limit, |check: &Check| {
+        format!("{}.{}", check.run, check.round)
+    });
+    let mut items = Vec::with_capacity(found.len());
+    for check in found {
+        let run = api.store().get_run(check.run).await?;
+        let planned = run.and_then(|(run, _)| run.occasion.planned_at());
+        let (found, expected) = check.counts.unzip();
+        items.push(wire::BackfillCheck {
+            run: check.run.0,
+            round: check.round,
+            planned_at: planned.map(|at| convert::at(at, &zone)),
+            state: check.state.word().to_owned(),
+            by: check.by.map(|run| run.0),
+            found,
+            expected,
+            why: check.why,
+            at: check.at.to_string(),
+        });
+    }
+    Ok(Json(wire::BackfillCheckPage { items, next }))
 }
 
 /// Lets a backfill start nothing until it is resumed; its open runs go on.

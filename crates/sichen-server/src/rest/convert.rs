@@ -93,6 +93,7 @@ pub(super) fn backfill(
     remaining: Option<u64>,
 ) -> wire::Backfill {
     let (wanted, counts, runs) = (&backfill.wanted, &backfill.counts, &backfill.runs);
+    let checks = &backfill.checks;
     wire::Backfill {
         id: backfill.id.0,
         namespace: job.name.namespace.to_string(),
@@ -106,6 +107,10 @@ pub(super) fn backfill(
         order: wanted.order.word().to_owned(),
         parallelism: wanted.parallelism,
         rate: wanted.rate,
+        verify: wanted.verify.as_ref().map(|verify| wire::BackfillVerify {
+            job: verify.job.to_string(),
+            rate: Some(verify.rate),
+        }),
         reason: wanted.reason.clone(),
         actor: backfill.actor.clone(),
         key: backfill.key.clone(),
@@ -124,6 +129,13 @@ pub(super) fn backfill(
             failed: runs.failed,
             cancelled: runs.cancelled,
         },
+        checks: wanted.verify.as_ref().map(|_| wire::BackfillChecks {
+            due: checks.due,
+            open: checks.open,
+            agree: checks.agree,
+            differ: checks.differ,
+            uncounted: checks.uncounted,
+        }),
         next_at: backfill.next_at.map(|t| t.to_string()),
         created_at: backfill.created_at.to_string(),
         ended_at: backfill.ended_at.map(|t| t.to_string()),

@@ -313,12 +313,24 @@ pub(super) async fn resume(
     set_paused(&api, &caller, name, Turn::Resume { catch_up }).await
 }
 
-/// What a pause, or a resume of a paused job, would do now.
+/// What is to be shown before it is done.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Beforehand {
+    /// For a resume: let the catch-up policy decide what fell into the pause.
+    catch_up: Option<bool>,
+    /// A deletion, not a pause or a resume.
+    #[serde(default)]
+    delete: bool,
+}
+
+/// What a pause, a resume of a paused job, or a deletion, would do now.
 #[utoipa::path(
     get,
     path = "/jobs/{namespace}/{name}/preview",
     tag = "jobs",
-    params(("namespace" = String, Path), ("name" = String, Path), Resume),
+    params(("namespace" = String, Path), ("name" = String, Path), Beforehand),
     responses(
         (status = 200, body = wire::Preview),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -327,7 +339,7 @@ pub(super) async fn resume(
 pub(super) async fn preview(
     State(api): State<Api>,
     Segments(name): Segments<(String, String)>,
-    Params(wanted): Params<Resume>,
+    Params(wanted): Params<Beforehand>,
 ) -> Answer<wire::Preview> {
     let name = request::job_name(name)?;
     let job = api.0.control.job(&name).await?;
@@ -338,7 +350,11 @@ pub(super) async fn preview(
         Turn::Pause
     };
     let zone = convert::zone(&convert::job(&job, false).time_zone);
-    let planned = api.0.control.preview(&name, turn).await?;
+    let control = &api.0.control;
+    let planned = match wanted.delete {
+        true => control.preview_deletion(&name).await?,
+        false => control.preview(&name, turn).await?,
+    };
     Ok(Json(convert::preview(job.paused, planned, &zone)))
 }
 

@@ -31,8 +31,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use backfills::{
-    Backfill, BackfillInstant, BackfillInstants, BackfillPage, BackfillPreview, BackfillRuns,
-    StartBackfill,
+    Backfill, BackfillCheck, BackfillCheckPage, BackfillChecks, BackfillInstant, BackfillInstants,
+    BackfillPage, BackfillPreview, BackfillRuns, BackfillVerify, StartBackfill,
 };
 pub use calendars::{
     AppliedCalendar, Calendar, CalendarChange, CalendarComparison, CalendarPage, CalendarUser,

@@ -95,6 +95,7 @@ impl Sim {
             order: [Order::Oldest, Order::Newest][self.rng.below(2)],
             parallelism: 1 + self.rng.below(3) as u32,
             rate: self.rng.chance(300).then_some(60),
+            verify: None,
             reason: String::new(),
         };
         let key = format!("b{}", self.rng.below(12));

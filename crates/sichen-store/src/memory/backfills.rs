@@ -1,13 +1,14 @@
 //! Backfills: asked for, moved on, turned; and the records that their runs fill.
 
 use jiff::Timestamp;
+use sichen_core::backfill::check::{Check, CheckState, Checks};
 use sichen_core::backfill::{
     Advance, AdvanceVerdict, Backfill, Counts, Facts, LastRun, MAX_OPEN_BACKFILLS, NewBackfill,
     NewVerdict, Outcomes, Place, Record, Start, State as BackfillState, Turn, TurnVerdict, turned,
 };
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, Occasion, RunId};
-use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::{RunState, told};
 use sichen_core::model::{Decision, DutyKey, Run, partition_of};
 use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
 use sichen_core::restore::TAKEN_AS_DONE;
@@ -43,12 +44,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: NewBackfill) -> NewVerdict {
     }
     let id = BackfillId(tx.state.next_id());
     let wanted = new.wanted;
-    let data = serde_json::json!({
-        "job": new.job.to_string(),
-        "from": wanted.from.as_microsecond(), "to": wanted.to.as_microsecond(),
-        "mode": wanted.mode.word(), "order": wanted.order.word(),
-        "parallelism": wanted.parallelism, "rate": wanted.rate, "reason": wanted.reason,
-    });
+    let data = told::backfill_created(new.job, &wanted);
     let backfill = Backfill {
         id,
         job: new.job,
@@ -61,6 +57,8 @@ pub(super) fn create(tx: &mut Tx<'_>, new: NewBackfill) -> NewVerdict {
         next_at: None,
         counts: Counts::default(),
         runs: Outcomes::default(),
+        checks: Checks::default(),
+        next_check_at: None,
         created_at: tx.now,
         ended_at: None,
         cause: String::new(),
@@ -88,9 +86,16 @@ pub(super) fn list_running(
 ) -> Vec<Backfill> {
     let after = page.after.unwrap_or_default();
     let running = state.backfills.values().filter(|b| b.id > after);
-    let running = running.filter(|b| b.state == BackfillState::Running);
+    let running = running.filter(|b| goes_on(b));
     let mine = running.filter(|b| partitions.contains(&partition_of(b.job)));
     mine.take(capped(page)).cloned().collect()
+}
+
+/// Whether the duty has anything to do for it.
+fn goes_on(backfill: &Backfill) -> bool {
+    let checks = &backfill.checks;
+    let finished = backfill.state == BackfillState::Finished;
+    backfill.state == BackfillState::Running || checks.open > 0 || checks.due > 0 && finished
 }
 
 pub(super) fn turn(
@@ -283,11 +288,32 @@ pub(super) fn opened(state: &mut State, run: &Run) {
     }
 }
 
-/// A run of a lane closed, or was written closed (`was_open`).
-pub(super) fn closed(state: &mut State, lane: BackfillId, outcome: RunState, was_open: bool) {
-    let Some(backfill) = state.backfills.get_mut(&lane) else {
+/// A run (in this round) of a lane closed, or was written closed (`was_open`).
+pub(super) fn closed(
+    tx: &mut Tx<'_>,
+    lane: BackfillId,
+    (run, round): (RunId, u32),
+    outcome: RunState,
+    was_open: bool,
+) {
+    let now = tx.now;
+    let Some(backfill) = tx.state.backfills.get_mut(&lane) else {
         return;
     };
+    if outcome == RunState::Succeeded && backfill.wanted.verify.is_some() {
+        let check = Check {
+            run,
+            round,
+            backfill: lane,
+            state: CheckState::Due,
+            by: None,
+            counts: None,
+            why: String::new(),
+            at: now,
+        };
+        tx.state.checks.insert((run, round), check);
+        backfill.checks.moved(None, CheckState::Due);
+    }
     let runs = &mut backfill.runs;
     runs.open -= u32::from(was_open);
     match outcome {

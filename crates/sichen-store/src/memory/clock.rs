@@ -1,8 +1,11 @@
-//! A clock's step that was accepted.
+//! A clock's step that was accepted, and leases while it is behind.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::model::DutyKey;
+use sichen_core::port::{Fence, Holder, Shorter};
+use sichen_core::timekeeping::{Standing, Told};
 
-use super::state::State;
+use super::state::{State, Tx};
 
 fn shifted(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
@@ -38,4 +41,32 @@ pub(super) fn shift(state: &mut State, now: Timestamp, by: SignedDuration) {
             run.terms.deadline = Some(shifted(at, by));
         }
     }
+}
+
+/// Whether time stands still.
+pub(super) fn is_behind(told: &Told) -> bool {
+    told.standing() == Standing::Behind
+}
+
+/// Earlier ends of leases, while time stands still (`behind`).
+pub(super) fn shorten(tx: &mut Tx<'_>, fence: &Fence, leases: &[Shorter], behind: bool) -> u32 {
+    if !behind || fence.key != DutyKey::Janitor || !tx.under(fence) {
+        return 0;
+    }
+    let mut changed = 0;
+    for lease in leases {
+        let end = match lease.of {
+            Holder::Session(id) => {
+                let live = tx.state.sessions.get_mut(&id);
+                let live = live.filter(|session| session.ended.is_none());
+                live.map(|session| &mut session.expires_at)
+            }
+            Holder::Node(id) => tx.state.nodes.get_mut(&id).map(|node| &mut node.expires_at),
+        };
+        if let Some(end) = end.filter(|end| **end == lease.from && lease.to < lease.from) {
+            *end = lease.to;
+            changed += 1;
+        }
+    }
+    changed
 }

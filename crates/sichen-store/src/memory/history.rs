@@ -1,6 +1,7 @@
 //! Events and old runs.
 
 use jiff::Timestamp;
+use sichen_core::backfill::check::CheckState;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Revision, RunId, ShardKey};
 use sichen_core::model::{Decision, Dump, DutyKey};
@@ -68,6 +69,10 @@ pub(super) fn remove(
         for key in keys {
             tx.state.shards.remove(&key);
         }
+        let of_run = |run: RunId, state: CheckState| run == *id && state.is_over();
+        tx.state
+            .checks
+            .retain(|(run, _), check| !of_run(*run, check.state));
         tx.state.events.retain(|e| run_of(&e.entity) != Some(*id));
         if let Some(at) = run.occasion.planned_at() {
             let state = run.state.word().to_owned();
@@ -118,6 +123,7 @@ pub(super) fn dump(state: &State) -> Dump {
         sessions: state.sessions.values().cloned().collect(),
         duties: state.duties.values().map(|row| row.duty.clone()).collect(),
         backfills: state.backfills.values().cloned().collect(),
+        checks: state.checks.values().cloned().collect(),
         access_tokens: state.access_tokens.values().cloned().collect(),
         decisions: state.decisions.clone(),
         events: state.events.clone(),

@@ -92,7 +92,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     if !state.is_closed() {
         backfills::opened(tx.state, &run);
     } else if let Some(lane) = new.backfill {
-        backfills::closed(tx.state, lane, state, false);
+        backfills::closed(tx, lane, (id, run.round), state, false);
     }
     tx.state.runs.insert(id, run);
     if waits.is_some() {
@@ -252,9 +252,10 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     run.ver += 1;
     let (ver, job) = (run.ver, run.job);
     let (waited, dead_by) = (run.waits.take().is_some(), run.dead_by);
-    let of_backfill = run.backfill.is_some();
-    if let Some(lane) = run.backfill {
-        backfills::closed(tx.state, lane, outcome, true);
+    let (lane, round) = (run.backfill, run.round);
+    let of_backfill = lane.is_some();
+    if let Some(lane) = lane {
+        backfills::closed(tx, lane, (id, round), outcome, true);
     } else if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
         count_active(tx.state, job, -1);
     }

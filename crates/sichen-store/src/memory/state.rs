@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use sichen_core::access::AccessToken;
 use sichen_core::backfill::Backfill;
+use sichen_core::backfill::check::Check;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -70,6 +71,8 @@ pub(super) struct State {
     pub capacity_uses: BTreeMap<(Name, JobUid), u32>,
     pub holds: BTreeMap<(ShardKey, Token, Name), Hold>,
     pub backfills: BTreeMap<BackfillId, Backfill>,
+    /// By run and round.
+    pub checks: BTreeMap<(RunId, u32), Check>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
     pub namespaces: BTreeMap<Name, Namespace>,
     pub decisions: Vec<(JobUid, Decision)>,

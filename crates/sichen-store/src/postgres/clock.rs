@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::model::DutyKey;
+use sichen_core::port::{Fence, Holder, Shorter};
 use sichen_core::timekeeping::{Kept, MAX_STEP, Reading, Standing, Timekeeper, Told};
 
 use super::param::Param;
-use super::row::at;
+use super::row::{at, int};
 use super::sql;
 use super::tx::{Result, Tx};
 use crate::clock::{Clock, SystemClock, report};
@@ -97,4 +99,27 @@ pub(super) async fn accept(tx: &mut Tx) -> Result<Option<SignedDuration>> {
     tx.run(sql::SHIFT_NODES, (micros, now)).await?;
     tx.must(sql::ACCEPT_CLOCK, [at(told.wall)]).await?;
     Ok(Some(step))
+}
+
+/// Earlier ends of leases, while time stands still.
+pub(super) async fn shorten(tx: &mut Tx, fence: &Fence, leases: &[Shorter]) -> Result<u32> {
+    tx.lock_duties(vec![fence.key.text()], true).await?;
+    tx.tell_time().await?;
+    let behind = tx.told().standing() == Standing::Behind;
+    if !behind || fence.key != DutyKey::Janitor || !tx.under(fence).await? {
+        return Ok(0);
+    }
+    let mut changed = 0;
+    for lease in leases {
+        let (from, to) = (at(lease.from), at(lease.to));
+        let done = match lease.of {
+            Holder::Session(id) => {
+                tx.run_one(sql::SHORTEN_SESSION, (int(id.0), from, to))
+                    .await?
+            }
+            Holder::Node(id) => tx.run_one(sql::SHORTEN_NODE, (int(id.0), from, to)).await?,
+        };
+        changed += u32::from(done);
+    }
+    Ok(changed)
 }

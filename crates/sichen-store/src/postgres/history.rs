@@ -81,6 +81,7 @@ pub(super) async fn remove(
     for (id, job, occasion, state) in old {
         tx.run(sql::DELETE_EVENTS, [int(id.0)]).await?;
         tx.run(sql::DELETE_SHARDS, [int(id.0)]).await?;
+        tx.run(sql::DELETE_CHECKS, [int(id.0)]).await?;
         tx.must(sql::DELETE_RUN, [int(id.0)]).await?;
         if let Some(at) = occasion.planned_at() {
             let decision = Decision::single(at, Decision::REMOVED, state);
@@ -194,6 +195,7 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
         backfills: read
             .all(sql::DUMP_BACKFILLS, (), |row| row.backfill())
             .await?,
+        checks: read.all(sql::DUMP_CHECKS, (), |row| row.check()).await?,
         access_tokens: read
             .all(sql::DUMP_ACCESS_TOKENS, (), |row| row.access_token())
             .await?,

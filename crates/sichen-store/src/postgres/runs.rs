@@ -122,7 +122,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
     match new.backfill {
-        Some(lane) => backfills::written(tx, lane, state).await?,
+        Some(lane) => backfills::closed(tx, lane, (id, 1), state, false).await?,
         None if state.is_closed() => {}
         None => tx.count_active(new.job, 1, i32::from(waits.is_some())),
     }
@@ -325,7 +325,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
     tx.gathered(|gathered| gathered.settle(int(id.0), outcome.word(), reason, at(tx.now)));
     tx.run_changed(id);
     match run.backfill {
-        Some(lane) => backfills::closed(tx, lane, outcome).await?,
+        Some(lane) => backfills::closed(tx, lane, (id, run.round), outcome, true).await?,
         None => tx.count_active(run.job, -1, -i32::from(run.waits.is_some())),
     }
     let happened = Happened {

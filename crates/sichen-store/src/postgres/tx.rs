@@ -125,6 +125,7 @@ impl Read {
             told: Told {
                 now: Timestamp::UNIX_EPOCH,
                 wall: Timestamp::UNIX_EPOCH,
+                steady: Timestamp::UNIX_EPOCH,
                 held: false,
             },
             common,

@@ -7,7 +7,7 @@ use sichen_core::backfill::{
 };
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, Occasion, Revision, RunId};
-use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::{RunState, told};
 use sichen_core::model::{DutyKey, partition_of};
 use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
 
@@ -49,14 +49,11 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewBackfill) -> Result<NewVerdict> {
         wanted.reason,
         at(tx.now),
         partition_of(new.job),
+        wanted.verify.as_ref().map(|verify| verify.job.as_str()),
+        wanted.verify.as_ref().map(|verify| verify.rate),
     ];
     tx.must(sql::INSERT_BACKFILL, params)?;
-    let data = serde_json::json!({
-        "job": new.job.to_string(),
-        "from": wanted.from.as_microsecond(), "to": wanted.to.as_microsecond(),
-        "mode": wanted.mode.word(), "order": wanted.order.word(),
-        "parallelism": wanted.parallelism, "rate": wanted.rate, "reason": wanted.reason,
-    });
+    let data = told::backfill_created(new.job, wanted);
     let happened = Happened {
         data,
         ..Happened::new(Kind::BackfillCreated, "", State::Running.word())
@@ -272,19 +269,23 @@ pub(super) fn rerun(occasion: &Occasion) -> Option<(Timestamp, u32)> {
     }
 }
 
-/// A run was written in a lane.
-pub(super) fn written(tx: &Tx<'_>, lane: BackfillId, state: RunState) -> Result<()> {
+/// A run (in this round) of a lane closed, or was written in this state (`was_open`: it was there).
+pub(super) fn closed(
+    tx: &Tx<'_>,
+    lane: BackfillId,
+    (run, round): (RunId, u32),
+    state: RunState,
+    was_open: bool,
+) -> Result<()> {
     let [succeeded, failed, cancelled] = outcome(state);
-    let open = i32::from(!state.is_closed());
+    let open = i32::from(!state.is_closed()) - i32::from(was_open);
     let params = (int(lane.0), open, succeeded, failed, cancelled);
-    tx.must(sql::COUNT_BACKFILL, params)
-}
-
-/// A run of a lane closed.
-pub(super) fn closed(tx: &Tx<'_>, lane: BackfillId, state: RunState) -> Result<()> {
-    let [succeeded, failed, cancelled] = outcome(state);
-    let params = (int(lane.0), -1, succeeded, failed, cancelled);
-    tx.must(sql::COUNT_BACKFILL, params)
+    tx.must(sql::COUNT_BACKFILL, params)?;
+    if state == RunState::Succeeded {
+        let params = (int(run.0), round, int(lane.0), at(tx.now));
+        tx.run(sql::INSERT_CHECK, params)?;
+    }
+    Ok(())
 }
 
 /// A failed run is retried in a lane, which `counted` it as failed if it was its own before.

@@ -1,8 +1,11 @@
-//! A clock's step that is accepted.
+//! A clock's step that is accepted, and leases while it is behind.
 
 use jiff::SignedDuration;
+use sichen_core::model::DutyKey;
+use sichen_core::port::{Fence, Holder, Shorter};
+use sichen_core::timekeeping::Standing;
 
-use super::row::at;
+use super::row::{at, int};
 use super::sql;
 use super::tx::{Result, Tx};
 
@@ -24,4 +27,22 @@ pub(super) fn accept(tx: &mut Tx<'_>) -> Result<Option<SignedDuration>> {
     tx.must(sql::ACCEPT_CLOCK, [at(told.wall)])?;
     tx.counters.accepts += 1;
     Ok(Some(step))
+}
+
+/// Earlier ends of leases, while time stands still.
+pub(super) fn shorten(tx: &mut Tx<'_>, fence: &Fence, leases: &[Shorter]) -> Result<u32> {
+    let behind = tx.told.standing() == Standing::Behind;
+    if !behind || fence.key != DutyKey::Janitor || !tx.under(fence)? {
+        return Ok(0);
+    }
+    let mut changed = 0;
+    for lease in leases {
+        let (from, to) = (at(lease.from), at(lease.to));
+        let done = match lease.of {
+            Holder::Session(id) => tx.run_one(sql::SHORTEN_SESSION, (int(id.0), from, to))?,
+            Holder::Node(id) => tx.run_one(sql::SHORTEN_NODE, (int(id.0), from, to))?,
+        };
+        changed += u32::from(done);
+    }
+    Ok(changed)
 }

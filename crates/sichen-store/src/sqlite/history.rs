@@ -58,6 +58,7 @@ pub(super) fn remove(tx: &mut Tx<'_>, fence: &Fence, before: Timestamp, limit: u
     for (id, job, occasion, state) in old {
         tx.run(sql::DELETE_EVENTS, [int(id.0)])?;
         tx.run(sql::DELETE_SHARDS, [int(id.0)])?;
+        tx.run(sql::DELETE_CHECKS, [int(id.0)])?;
         tx.must(sql::DELETE_RUN, [int(id.0)])?;
         if let Some(at) = occasion.planned_at() {
             let decision = Decision::single(at, Decision::REMOVED, state);
@@ -138,6 +139,7 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
         sessions: read.all(sql::DUMP_SESSIONS, [], |row| row.session())?,
         duties,
         backfills: read.all(sql::DUMP_BACKFILLS, [], |row| row.backfill())?,
+        checks: read.all(sql::DUMP_CHECKS, [], |row| row.check())?,
         access_tokens: read.all(sql::DUMP_ACCESS_TOKENS, [], |row| row.access_token())?,
         decisions: read.all(sql::DUMP_DECISIONS, [], |row| {
             Ok((JobUid(row.uuid(0)?), row.decision(1)?))

@@ -49,6 +49,7 @@ pub(super) fn at<T>(
     let told = Told {
         now,
         wall: now,
+        steady: now,
         held: false,
     };
     let read = f(&Read::new(&snapshot, told));

@@ -105,7 +105,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     };
     tx.event(&Entity::Run(id), 1, &happened)?;
     match new.backfill {
-        Some(lane) => backfills::written(tx, lane, state)?,
+        Some(lane) => backfills::closed(tx, lane, (id, 1), state, false)?,
         None if state.is_closed() => {}
         None => count_active(tx, new.job, 1, i32::from(waits.is_some()))?,
     }
@@ -249,7 +249,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         (int(id.0), outcome.word(), reason.as_str(), at(tx.now)),
     )?;
     match run.backfill {
-        Some(lane) => backfills::closed(tx, lane, outcome)?,
+        Some(lane) => backfills::closed(tx, lane, (id, run.round), outcome, true)?,
         None => count_active(tx, run.job, -1, -i32::from(run.waits.is_some()))?,
     }
     let happened = Happened {

@@ -273,6 +273,7 @@ fn load(conn: &Connection) -> Result<(Counters, Timestamp, bool)> {
     let nobody = Told {
         now: Timestamp::UNIX_EPOCH,
         wall: Timestamp::UNIX_EPOCH,
+        steady: Timestamp::UNIX_EPOCH,
         held: false,
     };
     let meta = Read::new(conn, nobody).one(sql::GET_META, [], |row| {

@@ -99,7 +99,9 @@ fn keys(e: &Event) -> &'static [&'static str] {
             "rate",
             "reason",
             "to",
+            "verify",
         ],
+        Kind::BackfillChecked => &["checks"],
         Kind::BackfillAdvanced | Kind::BackfillFinished => {
             &["cursor", "left", "reopened", "settled", "top", "written"]
         }
@@ -285,6 +287,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         Kind::DutyReleased => row.owner = None,
         Kind::BackfillCreated
         | Kind::BackfillAdvanced
+        | Kind::BackfillChecked
         | Kind::BackfillPaused
         | Kind::BackfillResumed
         | Kind::BackfillFinished

@@ -6,7 +6,7 @@
 //!
 //! # Not here
 //! Running it (the server's `backfill` duty); its runs (`sichen runs --backfill`); counting again what
-//! they did ([`super::backfill_verify`]).
+//! they did by hand ([`super::backfill_verify`]).
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -17,7 +17,8 @@ use serde::Serialize;
 use sichen_core::name::JobName;
 use sichen_core::schedule::zone_by_name;
 use sichen_server::rest::wire::{
-    Backfill, BackfillInstant, BackfillPage, BackfillPreview, Job, StartBackfill,
+    Backfill, BackfillCheck, BackfillCheckPage, BackfillInstant, BackfillPage, BackfillPreview,
+    BackfillVerify, Job, StartBackfill,
 };
 
 use super::audit::{Bound, bound};
@@ -38,6 +39,7 @@ pub enum Command {
     Start(Box<Start>),
     List(List),
     Get(One),
+    Checks(Checks),
     /// Start nothing more of a backfill until it is resumed; its open runs go on.
     Pause(One),
     /// Let a paused backfill go on.
@@ -74,6 +76,12 @@ pub struct Start {
     /// Runs that it may start in a minute, 1 to 60,000 [default: no limit].
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
+    /// A job of the same namespace that counts the business of each run that succeeds once more.
+    #[arg(long, value_name = "JOB")]
+    verify: Option<String>,
+    /// With --verify: checks started in a minute, 1 to 60,000 [default: 60].
+    #[arg(long, value_name = "N", requires = "verify")]
+    verify_rate: Option<u32>,
     /// Why, in words; kept with it.
     #[arg(
         long,
@@ -145,6 +153,38 @@ pub struct One {
     output: Output,
 }
 
+/// List what was counted of a backfill's runs, if they are checked.
+#[derive(Debug, Args)]
+pub struct Checks {
+    /// The backfill's number.
+    #[arg(value_name = "ID")]
+    id: u64,
+    /// In this state alone.
+    #[arg(long, value_enum)]
+    state: Option<CheckState>,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// The state of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CheckState {
+    /// Its run is still to be started.
+    Due,
+    /// Its run is not closed.
+    Open,
+    /// As many were found as expected.
+    Agrees,
+    /// Another number was found than expected.
+    Differs,
+    /// Nothing was counted.
+    Uncounted,
+}
+
 /// Carries out `sichen backfill`.
 pub async fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
@@ -157,6 +197,7 @@ pub async fn run(command: Command) -> Result<ExitCode, Failure> {
             args.output.show(&backfill, described)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Checks(args) => checks(args).await,
         Command::Pause(args) => turn(args, "pause").await,
         Command::Resume(args) => turn(args, "resume").await,
         Command::Cancel(args) => turn(args, "cancel").await,
@@ -185,6 +226,10 @@ async fn start(args: Start) -> Result<ExitCode, Failure> {
         order: word(args.order.to_possible_value()),
         parallelism: Some(args.parallelism),
         rate: args.rate,
+        verify: args.verify.map(|job| BackfillVerify {
+            job,
+            rate: args.verify_rate,
+        }),
         reason: args.reason,
         key: Some(args.key.unwrap_or_else(clock::new_key)),
     };
@@ -356,6 +401,43 @@ fn table(backfills: &[Backfill]) -> String {
     )
 }
 
+async fn checks(args: Checks) -> Result<ExitCode, Failure> {
+    let client = Client::new(&args.connection)?;
+    let mut query = args.page.query();
+    let state = args.state.and_then(|state| state.to_possible_value());
+    query.extend(state.map(|state| ("state", state.get_name().to_owned())));
+    let path = ["backfills", &args.id.to_string(), "checks"];
+    let page: BackfillCheckPage = client.get(&path, query).await?;
+    args.output.show(&page, |page| check_table(&page.items))?;
+    args.output.remark_empty(
+        &page.items,
+        "no checks; runs are checked once they succeed, if the backfill was started with `--verify JOB`",
+    );
+    if args.output.is_table() {
+        output::remark_more(page.next.as_deref());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_table(checks: &[BackfillCheck]) -> String {
+    let number = |n: Option<u64>| n.map(output::grouped).unwrap_or_default();
+    let rows = checks.iter().map(|check| {
+        [
+            check.planned_at.clone().unwrap_or_default(),
+            check.run.to_string(),
+            check.state.clone(),
+            check.by.map_or(String::new(), |by| by.to_string()),
+            number(check.found),
+            number(check.expected),
+            check.why.clone(),
+        ]
+    });
+    output::table(
+        ["PLANNED", "RUN", "STATE", "BY", "FOUND", "EXPECTED", "WHY"],
+        rows,
+    )
+}
+
 async fn turn(args: One, verb: &'static str) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let path = ["backfills", &args.id.to_string(), verb];
@@ -403,6 +485,20 @@ fn described(b: &Backfill) -> String {
         output::grouped(b.runs.failed),
         output::grouped(b.runs.cancelled)
     );
+    let checked_by = b.verify.as_ref().map_or(String::new(), |verify| {
+        let rate = verify.rate.unwrap_or_default();
+        format!("{}, {rate} a minute", verify.job)
+    });
+    let checks = b.checks.as_ref().map_or(String::new(), |c| {
+        format!(
+            "{} agree, {} differ, {} not counted, {} open, {} due",
+            output::grouped(c.agree),
+            output::grouped(c.differ),
+            output::grouped(c.uncounted),
+            c.open,
+            output::grouped(c.due)
+        )
+    });
     output::facts(&[
         ("Backfill", b.id.to_string()),
         ("Job", name),
@@ -420,6 +516,8 @@ fn described(b: &Backfill) -> String {
         ("Progress", progress),
         ("", became.collect::<Vec<_>>().join(", ")),
         ("Runs", runs),
+        ("Checked by", checked_by),
+        ("Checks", checks),
         ("Next start", b.next_at.clone().unwrap_or_default()),
         ("Asked at", b.created_at.clone()),
         ("Over at", b.ended_at.clone().unwrap_or_default()),

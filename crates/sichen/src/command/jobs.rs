@@ -107,16 +107,16 @@ async fn set_paused(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a pause or a resume would do, for people.
+/// What a pause, a resume or a deletion would do, for people.
 fn previewed(name: &JobName, verb: &str, preview: &Preview) -> String {
-    if preview.paused == (verb == "pause") {
+    if verb != "delete" && preview.paused == (verb == "pause") {
         let state = if preview.paused { "paused" } else { "running" };
         return format!("job {name} is {state} already\n");
     }
-    let doing = if preview.paused {
-        "resuming"
-    } else {
-        "pausing"
+    let doing = match verb {
+        "delete" => "deleting",
+        _ if preview.paused => "resuming",
+        _ => "pausing",
     };
     let mut text = format!(
         "{doing} now would run {} and record {} as not run\n",
@@ -151,6 +151,9 @@ pub struct Delete {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
+    /// Show what would be recorded of its planned times now, and do nothing.
+    #[arg(long, conflicts_with = "calendar")]
+    dry_run: bool,
 }
 
 /// Carries out `sichen delete`. On a terminal it asks first; elsewhere it wants `--yes`.
@@ -159,7 +162,12 @@ pub async fn delete(args: Delete) -> Result<ExitCode, Failure> {
         job: args,
         calendar,
         yes,
+        dry_run,
     } = args;
+    if dry_run {
+        let query = vec![("delete", "true".to_owned())];
+        return set_paused(args, "delete", query, true).await;
+    }
     if calendar {
         return super::calendars::delete(&args.job, yes, &args.connection, &args.output).await;
     }

@@ -5,7 +5,8 @@ use crate::scene::{Scene, on_both_stores};
 
 on_both_stores!(
     new => a_server_killed_in_mid_backfill_runs_every_time_once,
-        the_counts_of_a_backfill_are_checked_and_a_disagreement_is_named;
+        the_counts_of_a_backfill_are_checked_and_a_disagreement_is_named,
+        a_server_killed_while_runs_are_checked_checks_each_once;
 );
 
 fn a_server_killed_in_mid_backfill_runs_every_time_once(mut scene: Scene) {
@@ -120,6 +121,65 @@ fn the_counts_of_a_backfill_are_checked_and_a_disagreement_is_named(scene: Scene
     assert_eq!(again, found, "the same checks are found again");
     let checks = scene.client.json("runs count");
     assert_eq!(checks["items"].as_array().unwrap().len(), 5);
+    scene.history_is_accepted();
+    drop(worker);
+}
+
+/// The server itself has each run counted again, at the rate that was asked for; killed in the middle it
+/// goes on, and no run is counted twice.
+fn a_server_killed_while_runs_are_checked_checks_each_once(mut scene: Scene) {
+    let worker = scene.worker("w1", &scene.server.url, 4);
+    scene.apply_spec(
+        "past",
+        &serde_json::json!({
+            "run": { "handler": "sleep" }, "parameters": { "ms": 5 },
+            "schedules": [{ "cron": "* * * * *" }], "overlap": "allow",
+        }),
+    );
+    let sichen = env!("CARGO_BIN_EXE_sichen");
+    let script = format!(
+        "found=10; case $SICHEN_PERIOD_END in *T00:02:00*) found=9;; esac; \
+         {sichen} report checkpoint c --done $found --expected 10"
+    );
+    scene.apply_spec(
+        "count",
+        &serde_json::json!({ "run": { "process": { "argv": ["/bin/sh", "-c", script] } } }),
+    );
+    let range = "--from 2026-01-10T00:00:00Z --to 2026-01-10T00:05:00Z";
+    let asked = scene.client.json(&format!(
+        "backfill start past {range} --parallelism 4 --verify count --verify-rate 60"
+    ));
+    let id = asked["id"].as_u64().unwrap();
+    let get = |scene: &Scene| scene.client.json(&format!("backfill get {id}"));
+    until("one is checked", || {
+        get(&scene)["checks"]["agree"].as_u64() >= Some(1)
+    });
+    scene.kill_and_restart_server();
+    until("it is finished", || get(&scene)["state"] == "finished");
+    let checks = get(&scene)["checks"].clone();
+    let counts = ["due", "open", "agree", "differ", "uncounted"];
+    let counts = counts.map(|of| checks[of].as_u64().unwrap());
+    assert_eq!(counts, [0, 0, 4, 1, 0], "{checks:#}");
+    let runs = scene.client.json("runs count");
+    let runs = runs["items"].as_array().unwrap();
+    assert_eq!(runs.len(), 5, "each is checked once");
+    let started = runs.iter().map(|run| run["created_at"].as_str().unwrap());
+    let started: Vec<jiff::Timestamp> = started.map(|at| at.parse().unwrap()).collect();
+    let (first, last) = (started.iter().min().unwrap(), started.iter().max().unwrap());
+    // One each second, but for the one that a server may have started as it died.
+    assert!(last.duration_since(*first).as_secs() >= 3, "{started:?}");
+    let differ = scene
+        .client
+        .json(&format!("backfill checks {id} --state differs"));
+    let check = &differ["items"][0];
+    assert_eq!(
+        check["planned_at"], "2026-01-10T00:02:00+00:00",
+        "{differ:#}"
+    );
+    assert_eq!(
+        (check["found"].as_u64(), check["expected"].as_u64()),
+        (Some(9), Some(10))
+    );
     scene.history_is_accepted();
     drop(worker);
 }

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sichen_core::backfill::check::{Checks, Verify};
 use sichen_core::backfill::{Backfill, Counts, Mode, Order, Outcomes, Place, State, Wanted};
 use sichen_core::ids::BackfillId;
+use sichen_core::name::Name;
 
 use super::rows::{known, uid};
 
@@ -19,6 +21,10 @@ pub(super) struct BackfillRow {
     order: String,
     parallelism: u32,
     rate: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verify_job: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verify_rate: Option<u32>,
     reason: String,
     ver: u32,
     state: String,
@@ -35,6 +41,11 @@ pub(super) struct BackfillRow {
     succeeded: u64,
     failed: u64,
     cancelled: u64,
+    /// Checks due, open, agreeing, differing, uncounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checks: Option<[u64; 5]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next_check_at: Option<Timestamp>,
     created_at: Timestamp,
     ended_at: Option<Timestamp>,
     cause: String,
@@ -53,6 +64,8 @@ impl BackfillRow {
             order: b.wanted.order.word().to_owned(),
             parallelism: b.wanted.parallelism,
             rate: b.wanted.rate,
+            verify_job: b.wanted.verify.as_ref().map(|v| v.job.to_string()),
+            verify_rate: b.wanted.verify.as_ref().map(|v| v.rate),
             reason: b.wanted.reason,
             ver: b.ver,
             state: b.state.word().to_owned(),
@@ -69,6 +82,11 @@ impl BackfillRow {
             succeeded: b.runs.succeeded,
             failed: b.runs.failed,
             cancelled: b.runs.cancelled,
+            checks: b.wanted.verify.map(|_| {
+                let c = b.checks;
+                [c.due, u64::from(c.open), c.agree, c.differ, c.uncounted]
+            }),
+            next_check_at: b.next_check_at,
             created_at: b.created_at,
             ended_at: b.ended_at,
             cause: b.cause,
@@ -76,6 +94,14 @@ impl BackfillRow {
     }
 
     pub fn into_backfill(self) -> Result<Backfill, String> {
+        let verify = match (self.verify_job, self.verify_rate) {
+            (Some(job), Some(rate)) => Some(Verify {
+                job: known(Name::new(&job).ok(), "name", &job)?,
+                rate,
+            }),
+            _ => None,
+        };
+        let [due, open, agree, differ, uncounted] = self.checks.unwrap_or_default();
         Ok(Backfill {
             id: BackfillId(self.id),
             job: uid(&self.job)?,
@@ -88,6 +114,7 @@ impl BackfillRow {
                 order: known(Order::parse(&self.order), "order", &self.order)?,
                 parallelism: self.parallelism,
                 rate: self.rate,
+                verify,
                 reason: self.reason,
             },
             ver: self.ver,
@@ -111,6 +138,14 @@ impl BackfillRow {
                 failed: self.failed,
                 cancelled: self.cancelled,
             },
+            checks: Checks {
+                due,
+                open: u32::try_from(open).map_err(|_| "too many open checks".to_owned())?,
+                agree,
+                differ,
+                uncounted,
+            },
+            next_check_at: self.next_check_at,
             created_at: self.created_at,
             ended_at: self.ended_at,
             cause: self.cause,

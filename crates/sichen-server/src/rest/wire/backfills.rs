@@ -24,12 +24,26 @@ pub struct StartBackfill {
     /// Runs that it may start in a minute, 1 to 60,000; no limit if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    /// A job that counts the business of each run that succeeds once more; none if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<BackfillVerify>,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Makes the same request again find the same backfill; or the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// How the runs of a backfill are checked: by a run of another job for each that succeeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackfillVerify {
+    /// The checking job, in the namespace of the backfill's job.
+    pub job: String,
+    /// Checks started in a minute, 1 to 60,000; 60 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
 }
 
 /// A backfill.
@@ -61,6 +75,9 @@ pub struct Backfill {
     /// Runs that it may start in a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    /// How its runs are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<BackfillVerify>,
     /// Why it was asked for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -72,6 +89,9 @@ pub struct Backfill {
     pub instants: BackfillInstants,
     /// What became of its runs; a retried one counts anew.
     pub runs: BackfillRuns,
+    /// What became of the checks of its runs, if they are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<BackfillChecks>,
     /// With a rate: from when on the next start is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<String>,
@@ -113,6 +133,59 @@ pub struct BackfillRuns {
     pub failed: u64,
     /// Cancelled.
     pub cancelled: u64,
+}
+
+/// What became of the checks of a backfill's runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackfillChecks {
+    /// Still to be started.
+    pub due: u64,
+    /// Started and not over.
+    pub open: u32,
+    /// As many were found as expected.
+    pub agree: u64,
+    /// Another number was found than expected.
+    pub differ: u64,
+    /// Nothing was counted.
+    pub uncounted: u64,
+}
+
+/// The check of one round of a backfill's run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackfillCheck {
+    /// The run that is checked.
+    pub run: u64,
+    /// Its round.
+    pub round: u32,
+    /// The planned time that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_at: Option<String>,
+    /// `due`, `open`, `agrees`, `differs`, `uncounted`.
+    pub state: String,
+    /// The run of the checking job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<u64>,
+    /// How many it found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
+    /// How many there should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+    /// Why it could not count.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Since when it is in its state.
+    pub at: String,
+}
+
+/// A page of the checks of a backfill's runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackfillCheckPage {
+    /// The checks, by run.
+    pub items: Vec<BackfillCheck>,
+    /// Where the next page begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A page of backfills.

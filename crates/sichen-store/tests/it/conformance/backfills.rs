@@ -16,7 +16,7 @@ use sichen_core::port::{
 
 use crate::bench::{Bench, at, wait};
 
-fn wanted(parallelism: u32) -> Wanted {
+pub fn wanted(parallelism: u32) -> Wanted {
     Wanted {
         from: at(0),
         to: at(1_000),
@@ -24,6 +24,7 @@ fn wanted(parallelism: u32) -> Wanted {
         order: Order::Oldest,
         parallelism,
         rate: None,
+        verify: None,
         reason: "the disk was full".to_owned(),
     }
 }

@@ -1,7 +1,8 @@
 //! A clock that steps.
 
-use jiff::SignedDuration;
-use sichen_core::port::{AdvanceVerdict, ApplyJob, RenewVerdict};
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::model::DutyKey;
+use sichen_core::port::{AdvanceVerdict, ApplyJob, Fence, Holder, RenewVerdict, Shorter};
 
 use crate::bench::{Bench, POOL, TTL, at, name, wait};
 
@@ -98,4 +99,50 @@ pub fn a_clock_that_is_right_again_is_believed(b: &Bench) {
     b.pass(10);
     check(b, 10, false);
     assert_eq!(accept(b), None);
+}
+
+pub fn a_lease_is_shortened_only_while_the_clock_is_behind(b: &Bench) {
+    b.pass(60);
+    let (session, node) = (b.session(1), b.node());
+    let janitor = b.fence(DutyKey::Janitor);
+    let end = |b: &Bench| wait(b.store.get_session(session)).unwrap().expires_at;
+    let ends_at = |b: &Bench| {
+        let (nodes, _) = wait(b.store.list_members());
+        nodes.iter().find(|n| n.id == node).unwrap().expires_at
+    };
+    let shorten = |fence: &Fence, of: Holder, from: Timestamp, less: i64| {
+        let to = from - SignedDuration::from_secs(less);
+        let leases = vec![Shorter { of, from, to }];
+        wait(b.store.shorten_leases(b.op(), fence.clone(), leases))
+    };
+    let (worker, server) = (Holder::Session(session), Holder::Node(node));
+    let (before, of_node) = (end(b), ends_at(b));
+    assert_eq!(shorten(&janitor, worker, before, 1), 0, "time goes on");
+    step(b, -HOUR);
+    assert_eq!(shorten(&b.pool(), worker, before, 1), 0, "of another duty");
+    let other = before - SignedDuration::from_secs(1);
+    assert_eq!(shorten(&janitor, worker, other, 1), 0, "it has another end");
+    assert_eq!(
+        shorten(&janitor, worker, before, -1),
+        0,
+        "it is no longer one"
+    );
+    assert_eq!(end(b), before);
+    assert_eq!(shorten(&janitor, worker, before, 1), 1);
+    assert_eq!(shorten(&janitor, server, of_node, 1), 1);
+    assert_eq!(end(b), before - SignedDuration::from_secs(1));
+    assert_eq!(ends_at(b), of_node - SignedDuration::from_secs(1));
+    // Who lives has all of it again.
+    wait(b.store.renew_sessions(vec![session], TTL));
+    assert_eq!(end(b), b.now() + TTL);
+    let whole = end(b);
+    let gone = TTL.as_secs();
+    assert_eq!(shorten(&janitor, worker, whole, gone), 1);
+    assert_eq!(
+        wait(b.store.renew_sessions(vec![session], TTL)),
+        [RenewVerdict::Lost]
+    );
+    step(b, HOUR);
+    b.pass(1);
+    assert_eq!(shorten(&janitor, server, ends_at(b), 1), 0);
 }

@@ -1,14 +1,16 @@
 //! Nothing is written under an old term: every method that takes a fence, in one table.
 
 use futures::executor::block_on;
+use jiff::SignedDuration;
+use sichen_core::backfill::check::{CheckStep, CheckVerdict};
 use sichen_core::backfill::{self, Turn, TurnVerdict};
 use sichen_core::ids::{BackfillId, JobUid, RunId, SessionId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::{DutyKey, partition_of};
 use sichen_core::port::{
-    AdvanceVerdict, CreateVerdict, Fence, GrantRefused, GrantVerdict, NewRun, ReapVerdict,
-    RequestVerdict,
+    AdvanceVerdict, CreateVerdict, Fence, GrantRefused, GrantVerdict, Holder, NewRun, ReapVerdict,
+    RequestVerdict, Shorter,
 };
 
 use super::backfills;
@@ -82,6 +84,29 @@ const METHODS: &[Attempt] = &[
         let step = backfills::step(b, s.backfill, Vec::new());
         let verdict = b.store.advance_backfill(b.op(), s.trigger.clone(), step);
         assert_eq!(wait(verdict), backfill::AdvanceVerdict::OldTerm);
+    }),
+    ("move_checks", |b, s, _| {
+        let step = CheckStep {
+            id: s.backfill,
+            moves: Vec::new(),
+            next_at: None,
+        };
+        let verdict = b.store.move_checks(b.op(), s.trigger.clone(), step);
+        assert_eq!(wait(verdict), CheckVerdict::OldTerm);
+    }),
+    ("shorten_leases", |b, s, _| {
+        b.clock.step(SignedDuration::from_secs(-600));
+        let session = wait(b.store.get_session(s.expired)).unwrap();
+        let lease = Shorter {
+            of: Holder::Session(s.expired),
+            from: session.expires_at,
+            to: session.expires_at - SignedDuration::from_secs(1),
+        };
+        let none = b
+            .store
+            .shorten_leases(b.op(), s.janitor.clone(), vec![lease]);
+        assert_eq!(wait(none), 0);
+        b.clock.step(SignedDuration::from_secs(600));
     }),
     ("request_stop", |b, s, _| {
         let fence = Some(s.trigger.clone());

@@ -10,6 +10,7 @@ mod calendars;
 mod capacities;
 mod chains;
 mod checkpoints;
+mod checks;
 mod clock;
 mod discards;
 mod dispatch;
@@ -100,6 +101,13 @@ macro_rules! conforms {
                     revisions_say_where_they_began,
                     a_job_has_a_bounded_number_of_open_backfills,
                     a_run_that_replaces_others_leaves_those_of_backfills,
+                ;
+                checks:
+                    a_run_that_succeeded_is_due_to_be_checked,
+                    a_check_goes_forward_once,
+                    a_backfill_with_checks_to_go_on_with_is_found,
+                    checks_are_listed_by_state_and_page,
+                    checks_go_with_their_runs,
                 ;
                 duties:
                     a_free_duty_is_claimed_and_its_term_rises_with_each_owner,
@@ -354,6 +362,7 @@ macro_rules! conforms {
                 ;
                 clock:
                     a_small_step_ahead_is_believed,
+                    a_lease_is_shortened_only_while_the_clock_is_behind,
                     a_large_step_ahead_is_held_and_nothing_is_due,
                     an_accepted_step_is_believed_and_ends_no_lease,
                     a_clock_that_is_right_again_is_believed,

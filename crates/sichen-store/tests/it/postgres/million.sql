@@ -46,6 +46,9 @@ insert into backfill (id, job_uid, key, actor, from_at, to_at, mode, ordering, p
 select 3000001 + i, u('job' || i), 'key', 'me', 0, 5, 'all', 'oldest', 1, '', 1,
   case when i % 10 = 0 then 'running' else 'finished' end, 0, 0, 0, 0, case when i % 10 > 0 then 5 end, i % 64
 from generate_series(0, 1999) i;
+-- A hundred checks of each.
+insert into backfill_check (run_id, round, backfill, state, at)
+select i, 1, 3000001 + i % 2000, 'due', i from generate_series(1, 200000) i;
 insert into node select i, 'host:' || i, case when i <= 3 then 10000000000 else 1 end from generate_series(1, 200) i;
 insert into duty select 'trigger/' || i, 1, 1, 1 from generate_series(0, 63) i;
 insert into duty select key, 1, 1, 1 from unnest(array['pool/big', 'pool/small', 'janitor']) key;

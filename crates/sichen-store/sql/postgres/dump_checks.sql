@@ -1,0 +1,2 @@
+-- dump_checks: all checks of backfills' runs.
+select c.* from backfill_check c order by run_id, round

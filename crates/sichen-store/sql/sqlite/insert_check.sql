@@ -1,0 +1,3 @@
+-- insert_check: that a run of a backfill succeeded, and is to be checked if the backfill wants that.
+insert into backfill_check (run_id, round, backfill, state, at)
+select ?1, ?2, id, 'due', ?4 from backfill where id = ?3 and verify_job is not null
