@@ -140,7 +140,7 @@ const CASES: &[Case] = &[
         ints(1, 1, 500)::text[], times(1, 500), null, null, times('big', 500), times('sh', 500), times(0, 500), \
         times(8, 500), times('{}', 500), array_fill(false, array[500]), null, times('scheduled', 500), times(1, 500), \
         times(1, 500), times('', 500), times(5, 500), null, null, times(5, 500), null, null, null, times(5, 500), null, times(null::bigint, 500), times(null::bigint, 500), times(null::bigint, 500), null", "", N, N * CHANGE),
-    case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0, 1, 1", "", 1, CHANGE),
+    case("insert_session", "99999, 'w', 'uid', 'b', 'i', 'big', 5, '[]', 0, 0, 1, 1, null", "", 1, CHANGE),
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
         times(0, 500), times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, \
         times(0, 500), null, null, null, null", "", N, N * CHANGE),
