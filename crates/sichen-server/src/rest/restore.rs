@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use jiff::Timestamp;
+use sichen_core::beacon::Hint;
 use sichen_core::event::Event;
 use sichen_core::restore::How;
 use sichen_engine::control::{About, Undecided};
@@ -42,6 +43,7 @@ pub(super) async fn show_restore(State(api): State<Api>) -> Answer<wire::Restore
 )]
 pub(super) async fn begin_restore(State(api): State<Api>, caller: Caller) -> Answer<wire::Restore> {
     api.0.control.begin_restore(&caller.actor).await?;
+    look_for_duties(&api);
     show_restore(State(api)).await
 }
 
@@ -73,8 +75,16 @@ pub(super) async fn decide_restore(
     let control = &api.0.control;
     let decided = control.decide_restore(&caller.actor, about, how, &asked.reason, &asked.evidence);
     let decided = decided.await?;
+    look_for_duties(&api);
     let undecided = api.store().get_restore().await?.is_some();
     Ok(Json(wire::DecidedRestore { decided, undecided }))
+}
+
+/// Duties were taken from everybody, or may be taken again: a node that is alone would see it half a minute later.
+fn look_for_duties(api: &Api) {
+    let coordinator = &api.0.engine.coordinator;
+    coordinator.look_again();
+    coordinator.tell(Hint::Members);
 }
 
 fn bad(why: &str) -> Failed {
