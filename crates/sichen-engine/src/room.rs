@@ -381,7 +381,7 @@ impl Room {
             .flat_map(|c| c.handlers.iter().map(String::as_str))
             .collect();
         // Few kinds of terms among many runs.
-        let met: RefCell<BTreeMap<(Arc<str>, Arc<Terms>), bool>> = RefCell::default();
+        let met = RefCell::new(BTreeMap::new());
         let offered = |w: &Waiting| match &w.terms {
             None => handlers.contains(&*w.handler),
             Some(terms) => {

@@ -13,7 +13,8 @@ use std::os::fd::AsFd as _;
 
 use nfq::{Message, Queue, Verdict};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rand::Rng as _;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 
 use crate::clock::Stopwatch;
 use crate::error::Error;
@@ -43,10 +44,12 @@ fn hold(ms: u16, jitter_ms: u16) -> std::io::Result<()> {
     queue.set_nonblocking(true);
     writeln!(std::io::stdout(), "{READY}")?;
     let (from, to) = (ms.saturating_sub(jitter_ms), ms.saturating_add(jitter_ms));
+    // How long the nth packet is held is the same each time.
+    let mut dice = StdRng::seed_from_u64(u64::from(ms));
     let (watch, mut held, mut n) = (Stopwatch::start(), BTreeMap::new(), 0_u64);
     loop {
         while let Ok(message) = queue.recv() {
-            let due = watch.ms() + u64::from(rand::rng().random_range(from..=to));
+            let due = watch.ms() + u64::from(dice.random_range(from..=to));
             held.insert((due, n), message);
             n += 1;
         }

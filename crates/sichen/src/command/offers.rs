@@ -100,7 +100,7 @@ fn not_placed(document: &Document, handler: &str, serving: &[&Worker]) -> Option
     };
     let has_all =
         |w: &&&Worker| terms.is_met_by(&w.labels) && total(w).lacks(&terms.needs).is_none();
-    if able.iter().any(|w| has_all(&w)) {
+    if able.iter().any(has_all) {
         return None;
     }
     let needs = &terms.needs;

@@ -86,7 +86,7 @@ pub fn a_token_of_the_lost_tail_is_refused_by_name(b: &Bench) {
     );
     let said = r#"{"end":"succeeded","run_key":"a:manual:key"}"#;
     let told = ("lost_tail".to_owned(), said.to_owned());
-    assert_eq!(refusals(b), [told.clone()]);
+    assert_eq!(refusals(b), std::slice::from_ref(&told));
     assert_eq!(b.shard(shard.key).state, ShardState::Running);
     // Of a run that is not there: a removed one's worker is late, unless the store went back.
     let gone = b.report(shard.key, lost, Ending::Succeeded);

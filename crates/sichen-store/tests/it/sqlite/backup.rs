@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sichen_core::ids::{JobUid, Occasion, OpId, ShardKey};
@@ -24,8 +24,11 @@ fn open(dir: &Path) -> Bench {
 }
 
 fn op() -> Op {
+    static N: AtomicU64 = AtomicU64::new(1);
     Op {
-        id: OpId(uuid::Uuid::now_v7()),
+        id: OpId(uuid::Uuid::from_u128(
+            0xffff_0000 + u128::from(N.fetch_add(1, Ordering::Relaxed)),
+        )),
         actor: "operator".to_owned(),
     }
 }
