@@ -164,11 +164,28 @@ pub fn visible(text: &str) -> String {
 pub fn short(text: &str, longest: usize) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end();
     let whole = line.len() == text.trim_end().len();
+    cut(line, longest, whole)
+}
+
+fn cut(line: &str, longest: usize, whole: bool) -> String {
     if whole && line.chars().count() <= longest {
         return line.to_owned();
     }
     let kept: String = line.chars().take(longest.saturating_sub(1)).collect();
     kept.trim_end().to_owned() + "…"
+}
+
+/// What a failure comes to, in one line of at most `longest` characters: its first line; where that
+/// only announces what follows it (`stderr ends with:`), the last line too, which mostly says why.
+pub fn gist(text: &str, longest: usize) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().trim_end();
+    let last = lines.next_back().filter(|_| first.ends_with(':'));
+    match (last, lines.next()) {
+        (Some(last), None) => cut(&format!("{first} {}", last.trim()), longest, true),
+        (Some(last), Some(_)) => cut(&format!("{first} … {}", last.trim()), longest, true),
+        (None, _) => short(text, longest),
+    }
 }
 
 /// A text of several lines below a heading, without what could move a terminal's cursor.

@@ -222,7 +222,7 @@ fn table(letters: &[DeadLetter]) -> String {
     let rows = letters.iter().map(|letter| {
         let shard = &letter.shard;
         let (code, message) = match &shard.failure {
-            Some(f) => (f.code.clone(), output::short(&f.message, MAX_FAILURE)),
+            Some(f) => (f.code.clone(), output::gist(&f.message, MAX_FAILURE)),
             None => Default::default(),
         };
         let checkpoint = shard.checkpoint.as_ref();

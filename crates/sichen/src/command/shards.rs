@@ -184,7 +184,7 @@ fn failure(shard: &Shard) -> String {
         Some(_) => "(discarded) ",
         None => "",
     };
-    discarded.to_owned() + &output::short(&why(&f.code, &f.message), MAX_FAILURE)
+    discarded.to_owned() + &output::gist(&why(&f.code, &f.message), MAX_FAILURE)
 }
 
 /// `code: message`, or what there is of it. A message that says its code again stands alone.

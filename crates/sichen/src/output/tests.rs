@@ -78,3 +78,21 @@ fn instants_are_shown_as_exactly_as_wanted() {
     check("2026-11-29T20:07:00+00:00", 3, "2026-11-29T20:07:00Z");
     check("soon", 0, "soon");
 }
+
+#[test]
+fn a_failure_in_one_line_has_the_last_line_of_what_it_announces() {
+    let check = |text: &str, expect: &str| assert_eq!(gist(text, 60), expect, "{text:?}");
+    check("no luck", "no luck");
+    check("no luck\nat all", "no luck…");
+    check(
+        "exit code 1; stderr ends with:\nno file x\n",
+        "exit code 1; stderr ends with: no file x",
+    );
+    check(
+        "exit code 1; stderr ends with:\nTraceback\n  line 3\n\nKeyError: 'a'\n",
+        "exit code 1; stderr ends with: … KeyError: 'a'",
+    );
+    check("ends with a colon:", "ends with a colon:");
+    let long = gist(&format!("why:\n{}", "x".repeat(100)), 60);
+    assert_eq!((long.chars().count(), long.ends_with('…')), (60, true));
+}

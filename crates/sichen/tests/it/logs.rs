@@ -64,6 +64,9 @@ fn output_is_shown_as_it_was_written_as_long_as_its_worker_can_be_asked() {
 
     // Streams stay apart, bytes stay bytes; with several shards each line says whose it is.
     assert_eq!(c.run("run talk --wait --key k").status.code(), Some(1));
+    // What `run --wait` leads to says why: the last line of what the process wrote.
+    let why = c.ok("shards talk:manual:k --state failed");
+    assert!(why.contains("stderr ends with: oops"), "{why}");
     let one = c.run("logs talk:manual:k 1");
     assert_eq!(one.stdout, b"hello from 1\n\xff end", "{}", err(&one));
     assert_eq!(err(&one), "oops\n");

@@ -12,6 +12,7 @@ use super::kubernetes::{Reader, Refused};
 use super::source::Level;
 
 const POD: &str = "spec.jobTemplate.spec.template.spec";
+const COMPLETION_MODE: &str = "spec.jobTemplate.spec.completionMode";
 
 /// The lines for the worker's configuration.
 ///
@@ -33,7 +34,7 @@ pub fn read(reader: &mut Reader<'_>, name: &str) -> Result<Vec<String>, Refused>
     }
     let at = format!("{field}[0]");
     let image = container["image"].as_str().unwrap_or("IMAGE");
-    let mut argv: Vec<String> = ["/usr/bin/podman", "run", "--rm"].map(str::to_owned).into();
+    let mut argv = started(reader.get(COMPLETION_MODE).as_str() == Some("Indexed"));
     argv.extend(variables(reader, container, &at));
     let command = texts(&container["command"]);
     if let Some(program) = command.first() {
@@ -73,6 +74,27 @@ pub fn read(reader: &mut Reader<'_>, name: &str) -> Result<Vec<String>, Refused>
         "  processes:".to_owned(),
         format!("    {name}: {{ argv: {argv} }}"),
     ])
+}
+
+/// What starts podman. The container gets what the worker tells a process (`SICHEN_…`): which shard it
+/// is, for one. An indexed one is told so by the cluster's name, too.
+fn started(indexed: bool) -> Vec<String> {
+    let words: &[&str] = match indexed {
+        false => &["/usr/bin/podman", "run", "--rm", "--env", "SICHEN_*"],
+        true => &[
+            "/bin/sh",
+            "-c",
+            "export JOB_COMPLETION_INDEX=\"$SICHEN_SHARD_INDEX\"; exec /usr/bin/podman \"$@\"",
+            "podman",
+            "run",
+            "--rm",
+            "--env",
+            "SICHEN_*",
+            "--env",
+            "JOB_COMPLETION_INDEX",
+        ],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// `--env` for each variable that has a value in the manifest.

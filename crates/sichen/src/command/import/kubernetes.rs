@@ -363,7 +363,8 @@ impl Reader<'_> {
                     spec.insert("parallelism".into(), parallel.min(count).into());
                 }
                 if indexed {
-                    let message = "JOB_COMPLETION_INDEX is SICHEN_SHARD_INDEX here, and \
+                    let message = "JOB_COMPLETION_INDEX is SICHEN_SHARD_INDEX here, which the lines \
+                                   above the document hand to the container under both names; \
                                    SICHEN_SHARD_TOTAL says how many there are";
                     self.say(Level::Warning, &mode, message);
                 } else if count > 1 {

@@ -89,7 +89,7 @@ fn a_cron_job_becomes_a_job_with_the_clusters_habits() {
     assert_eq!(spec["retry"]["maxAttempts"], 7);
     let worker = job.comments.last().unwrap();
     assert!(
-        worker.contains(r#""run","--rm","example/report:1","all""#),
+        worker.contains(r#""run","--rm","--env","SICHEN_*","example/report:1","all""#),
         "{worker}"
     );
     // Through both changes of the clock: a gap is left out, a fold runs twice.
@@ -153,6 +153,39 @@ fn indexed_completions_become_shards() {
         Level::Refused,
         field,
         "no pod",
+    );
+}
+
+#[test]
+fn an_indexed_container_is_told_its_index_by_both_names() {
+    let job = json!({ "completions": 3, "completionMode": "Indexed" });
+    let import = import(&cron_job(nothing(), job, nothing()).to_string());
+    let worker = import.jobs[0].comments.last().unwrap();
+    let argv = worker.split_once("argv: ").unwrap().1;
+    let argv: Vec<String> = serde_json::from_str(argv.trim_end_matches(" }")).unwrap();
+    // The same start with another program in podman's place.
+    let script = argv[2].replace("/usr/bin/podman", "/bin/echo");
+    let told = std::process::Command::new(&argv[0])
+        .args([&argv[1], &script])
+        .args(&argv[3..])
+        .env("SICHEN_SHARD_INDEX", "2")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(
+        told,
+        "run --rm --env SICHEN_* --env JOB_COMPLETION_INDEX example/report:1 all\n"
+    );
+    let script = argv[2].replace("exec /usr/bin/podman", "exec /usr/bin/env");
+    let told = std::process::Command::new(&argv[0])
+        .args([&argv[1], &script])
+        .env("SICHEN_SHARD_INDEX", "2")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(
+        told.lines().any(|line| line == "JOB_COMPLETION_INDEX=2"),
+        "{told}"
     );
 }
 

@@ -267,7 +267,7 @@ fn ended(shard: &mut Shard, e: &Event) -> (String, String) {
     let mut parts = Vec::new();
     let failure = why(field("code"), field("message"));
     if !failure.is_empty() {
-        parts.push(output::short(&failure, MAX_FAILURE));
+        parts.push(output::gist(&failure, MAX_FAILURE));
     }
     let follows = match e.to.as_str() {
         "retry" => "it will be tried again",
