@@ -210,7 +210,7 @@ pub(super) async fn running_of_job(read: &Read, job: JobUid) -> Result<u32> {
         return Ok(0);
     };
     let (first, last) = queues_of(&row.job.name.namespace);
-    let params = (first, last, turn(job));
+    let params = (first, last, turn(job), job.0);
     read.count(sql::COUNT_RUNNING_OF_JOB, params).await
 }
 

@@ -171,7 +171,7 @@ const CASES: &[Case] = &[
     case("list_namespaces", "'team5', 100", "namespace_pkey", 100, 100),
     case("put_namespace", "'team5', 2, 100, null", "", 2, CHANGE),
     case("count_running_of_namespace", "9000, 9999", "shard_run_held", 1, ROW),
-    case("count_running_of_job", "9000, 9999, 5", "shard_run_held", 1, ROW),
+    case("count_running_of_job", "9000, 9999, 5, u('job0')", "shard_run_held", 1, ROW),
     case("locks/note_limits", "", "", 100, 2 * CHANGE),
     case("locks/lock_namespaces", "array['team5', 'team6']", "namespace_limited", 2, 2 * CHANGE),
     case("locks/lock_namespace", "'team5'", "namespace_pkey", 1, CHANGE),
