@@ -464,7 +464,10 @@ impl Context {
             // A handler without parameters takes `()`, which JSON writes as null.
             Err(error) => match serde_json::from_str("null") {
                 Ok(none) if text.trim() == "{}" => Ok(none),
-                _ => Err(HandlerError::fatal_run("bad-parameters", error.to_string())),
+                _ => {
+                    let text = format!("the parameters do not fit this handler: {error}");
+                    Err(HandlerError::fatal_run("bad-parameters", text))
+                }
             },
         }
     }

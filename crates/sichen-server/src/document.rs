@@ -1,8 +1,9 @@
 //! Reading documents of jobs, calendars and capacities: YAML or JSON, one or more in a text, every problem with its place.
 //!
 //! # Invariants
-//! - What can be told at once is told at once: all fields that do not fit, then all values that
-//!   break a rule. Only a text that is no YAML ends at its first fault.
+//! - What can be told at once is told at once: all fields that do not fit, and all values that break
+//!   a rule, but for rules about a field that did not fit. Where a field that must be there does not
+//!   fit, the rules are asked when it does. A text that is no YAML ends at its first fault.
 //! - A text is bounded before it is read ([`MAX_TEXT_BYTES`]) and while it is read (depth, nodes,
 //!   what aliases stand for).
 //! - No guess: an unknown field is refused, a number is no text, `<<` is not read.
@@ -231,19 +232,61 @@ fn one<T: for<'a> Deserialize<'a>>(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let document = shape::document(tree)?;
-    let problems: Vec<Problem> = check(&document)
-        .into_iter()
-        .map(|problem| {
-            let place = tree.place_of(&tree::steps(&problem.path));
-            Problem::at(place, problem.path, problem.message)
-        })
-        .collect();
-    if problems.is_empty() {
+    let (document, misfits) = shape::document::<T>(tree);
+    let Some(document) = document else {
+        return Err(misfits);
+    };
+    let broken = check(&document).into_iter();
+    let broken = broken.filter(|rule| !misfits.iter().any(|misfit| hides(misfit, &rule.path)));
+    let broken = broken.map(|problem| {
+        let place = tree.place_of(&tree::steps(&problem.path));
+        Problem::at(place, problem.path, problem.message)
+    });
+    let problems: Vec<Problem> = broken.collect();
+    if problems.is_empty() && misfits.is_empty() {
         Ok(document)
     } else {
-        Err(problems)
+        Err(misfits.into_iter().chain(problems).collect())
     }
+}
+
+/// Fields of a job whose rules look at each other.
+const TOGETHER: &[&str] = &[
+    "spec.schedules",
+    "spec.overlap",
+    "spec.maxActiveRuns",
+    "spec.catchUp",
+    "spec.onResume",
+    "spec.jitter",
+];
+
+/// Whether a rule about `path` may be broken only because `misfit` was passed over. An unknown field
+/// never counts.
+fn hides(misfit: &Problem, path: &str) -> bool {
+    if misfit.message.starts_with("SC1031") {
+        return false;
+    }
+    // Where an item of a list was passed over, those behind it have other numbers.
+    let mut passed_over = tree::steps(&misfit.path);
+    if misfit.message.starts_with("SC1032") {
+        passed_over.pop();
+    }
+    if matches!(passed_over.last(), Some(tree::Step::Index(_))) {
+        passed_over.pop();
+        if path.starts_with(&tree::text(&passed_over)) {
+            return true;
+        }
+    }
+    // A schedule is its own whole, and so is a field of the spec with all that is inside.
+    let part = |path: &str| {
+        let steps = tree::steps(path);
+        let indexed = matches!(steps.get(2), Some(tree::Step::Index(_)));
+        tree::text(&steps[..steps.len().min(if indexed { 3 } else { 2 })])
+    };
+    let (of_misfit, of_rule) = (part(&misfit.path), part(path));
+    let among = |part: &str| TOGETHER.iter().any(|field| part.starts_with(field));
+    let same = of_misfit.starts_with(&of_rule) || of_rule.starts_with(&of_misfit);
+    same || among(&of_misfit) && TOGETHER.contains(&of_rule.as_str())
 }
 
 /// The document's kind, namespace and name.

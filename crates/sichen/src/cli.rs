@@ -26,12 +26,7 @@ use crate::output::{self, Form};
 /// 5 server unavailable, 6 access denied, 7 time limit passed, 8 fenced and 9 told to stop, both of
 /// `report` (docs/cli.md).
 #[derive(Debug, Parser)]
-#[command(
-    name = "sichen",
-    version,
-    max_term_width = 100,
-    propagate_version = true
-)]
+#[command(name = "sichen", version, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -104,7 +99,7 @@ pub enum Command {
 
 /// The whole program: reads the arguments, runs the command, says how it ended.
 pub fn main() -> ExitCode {
-    let parsed = Cli::command().try_get_matches();
+    let parsed = fitted(Cli::command()).try_get_matches();
     let (cli, form) = match parsed.and_then(|m| Ok((Cli::from_arg_matches(&m)?, form_of(&m)))) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
@@ -122,6 +117,15 @@ pub fn main() -> ExitCode {
         Err(error) => Err(error.into()),
     };
     ended.unwrap_or_else(|failure| say_failure(&failure, form))
+}
+
+/// The widest that help is, where there is room.
+const HELP_WIDTH: u16 = 100;
+
+/// With help that fits the terminal.
+fn fitted(command: clap::Command) -> clap::Command {
+    let width = output::screen_width().map_or(HELP_WIDTH, |w| w.min(HELP_WIDTH));
+    command.term_width(usize::from(width))
 }
 
 /// Says why the arguments are none of a command, or what was asked about commands.
@@ -212,8 +216,12 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // That of a command of a command is well told by the library.
-    if std::env::args().nth(1).as_ref() != Some(word) {
+    let first = std::env::args().nth(1);
+    if first.as_deref() == Some("describe") {
+        return Some(undescribed(word));
+    }
+    // That of another command of a command is well told by the library.
+    if first.as_ref() != Some(word) {
         return None;
     }
     let commands = Cli::command();
@@ -225,7 +233,9 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     let also = ALSO_CALLED.iter();
     let also = also.filter(|(_, names)| names.contains(&word.as_str()));
     let mut meant: Vec<&str> = also.map(|(command, _)| *command).collect();
-    meant.extend(names::near(word, &known));
+    let same = |name: &&str| !meant.iter().any(|m| m.split(' ').next() == Some(*name));
+    let near: Vec<&str> = names::near(word, &known).into_iter().filter(same).collect();
+    meant.extend(near);
     let meant: Vec<String> = meant.iter().map(|m| format!("`sichen {m}`")).collect();
     let hint = match meant.is_empty() {
         true => String::new(),
@@ -234,6 +244,18 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     Some(format!(
         "there is no command {word:?}{hint}\n  `sichen help` lists them"
     ))
+}
+
+/// What is said of `describe NAME`, which does not say what it is that is described.
+fn undescribed(word: &str) -> String {
+    let kind = match word {
+        _ if word.bytes().all(|b| b.is_ascii_digit()) || word.contains(':') => "run",
+        _ => "job",
+    };
+    format!(
+        "`describe` wants to know what {word:?} is\n  did you mean `sichen describe {kind} {word}`? there \
+         are also `describe calendar NAME`, `describe run RUN`, `describe shard RUN SHARD`"
+    )
 }
 
 #[expect(
@@ -280,15 +302,19 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Export(args) => verify::export(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Restore(args) => restore::run(args).await,
-        Command::Next(args) => match args.job.clone() {
-            None => local(|out| next::run(&args, out)),
-            Some(job) => {
-                let mut out = Vec::new();
-                let code = next::of_job(&args, &job, &mut out).await?;
-                output::print(&String::from_utf8_lossy(&out))?;
-                Ok(code)
+        Command::Next(args) => {
+            let mut out = Vec::new();
+            let code = match args.job.clone() {
+                None => next::run(&args, &mut out)?,
+                Some(job) => next::of_job(&args, &job, &mut out).await?,
+            };
+            let text = String::from_utf8_lossy(&out);
+            match args.for_people() {
+                true => output::print(&output::prose(&text))?,
+                false => output::print(&text)?,
             }
-        },
+            Ok(code)
+        }
         Command::Calendar(args) => calendar::show(args).await,
         Command::Capacity(command) => capacity::run(command).await,
         Command::Import(from) => import::run(from).await,

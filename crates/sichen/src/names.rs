@@ -36,7 +36,9 @@ pub fn near<'a>(wanted: &str, known: &'a [String]) -> Vec<&'a str> {
         .filter_map(|name| {
             let distance = distance(wanted, name);
             let close = distance <= 1 + wanted.len() / 4;
-            let part = wanted.len() >= 2 && (name.contains(wanted) || wanted.contains(&**name));
+            // A letter or two are a part of nearly every name.
+            let holds = |long: &str, short: &str| short.len() >= 2 && long.contains(short);
+            let part = holds(name, wanted) || name.len() >= 3 && holds(wanted, name);
             (close || part).then_some((distance, &**name))
         })
         .collect();

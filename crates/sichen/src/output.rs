@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -94,9 +95,53 @@ const MIN_LAST_COLUMN: u16 = 24;
 /// A table without lines, as other command lines have it. On a terminal the last column is broken
 /// into lines so that the table fits; elsewhere one row is one line, for `grep` and its like.
 pub fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    table_within(screen_width(), head, rows)
+}
+
+/// The columns of the terminal that answers go to; `None` if they go elsewhere.
+pub fn screen_width() -> Option<u16> {
     let screen = Table::new();
-    let width = screen.is_tty().then(|| screen.width()).flatten();
-    table_within(width, head, rows)
+    screen.is_tty().then(|| screen.width()).flatten()
+}
+
+/// What is narrower than this is not broken into lines.
+const MIN_PROSE: u16 = 40;
+
+/// Sentences, line by line: on a terminal those that are too long are broken between words, and go
+/// on below their own beginning; elsewhere a line stays a line.
+pub fn prose(text: &str) -> String {
+    prose_within(screen_width(), text)
+}
+
+fn prose_within(width: Option<u16>, text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let blanks = line.len() - line.trim_start_matches(' ').len();
+        let hang = u16::try_from(blanks).unwrap_or(u16::MAX).saturating_add(2);
+        match width.map(|width| width.saturating_sub(hang)) {
+            Some(room) if room >= MIN_PROSE => {
+                let folded = folded(line.trim_start_matches(' '), room);
+                let indent = format!("\n{}", " ".repeat(blanks + 2));
+                format!("{}{}\n", " ".repeat(blanks), folded.join(&indent))
+            }
+            Some(_) | None => format!("{line}\n"),
+        }
+    });
+    lines.collect()
+}
+
+/// A line in pieces of at most `room` columns, broken between words where that is possible.
+fn folded(line: &str, room: u16) -> Vec<String> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(room)
+        .add_row([line]);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 0));
+    }
+    let pieces = table.lines().map(|piece| piece.trim_end().to_owned());
+    pieces.collect()
 }
 
 fn table_within<const N: usize>(
@@ -143,13 +188,23 @@ fn table_within<const N: usize>(
 /// One `name: value` a line, aligned; empty values are left out, further lines of a value are
 /// indented.
 pub fn facts(facts: &[(&str, String)]) -> String {
+    facts_within(screen_width(), facts)
+}
+
+fn facts_within(screen: Option<u16>, facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|f| f.0.len()).max().unwrap_or(0) + 1;
+    let before = u16::try_from(width + 2).unwrap_or(u16::MAX);
+    let room = screen.map(|screen| screen.saturating_sub(before));
     let mut text = String::new();
     for (name, value) in facts.iter().filter(|f| !f.1.is_empty()) {
         let name = format!("{name}:");
-        for (i, line) in value.lines().enumerate() {
+        let lines = value.lines().flat_map(|line| match room {
+            Some(room) if room >= MIN_PROSE => folded(&visible(line), room),
+            Some(_) | None => vec![visible(line)],
+        });
+        for (i, line) in lines.enumerate() {
             let name = if i == 0 { name.as_str() } else { "" };
-            text.push_str(&format!("{name:<width$}  {}\n", visible(line)));
+            text.push_str(&format!("{name:<width$}  {line}\n"));
         }
     }
     text
@@ -213,6 +268,19 @@ pub fn instant(text: &str, digits: usize) -> String {
     match digits {
         0 => format!("{before}{offset}"),
         _ => format!("{before}.{fraction:0<digits$.digits$}{offset}"),
+    }
+}
+
+/// [`instant`] at the offset that `like` has, so that instants of one thing are told by one clock;
+/// as it is where one of them can't be read.
+pub fn instant_like(text: &str, digits: usize, like: Option<&str>) -> String {
+    let offset = like.and_then(|like| Pieces::parse(like).ok()?.to_numeric_offset());
+    let at = text.parse::<Timestamp>();
+    match (at, offset) {
+        (Ok(at), Some(offset)) if offset.seconds() != 0 => {
+            instant(&format!("{:.6}", at.display_with_offset(offset)), digits)
+        }
+        _ => instant(text, digits),
     }
 }
 

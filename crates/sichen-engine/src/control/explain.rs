@@ -528,16 +528,17 @@ fn nobody_offers(asked: &why::Facts, pool: &Name, handler: &str) -> String {
         1 => format!("the one worker of the pool {pool} does not offer"),
         n => format!("none of the {n} workers of the pool {pool} offers"),
     };
-    let how = match handler {
-        PROCESS_HANDLER => {
-            "list the job's program under `allow_programs` in a worker's configuration"
-        }
-        _ => "start a worker that offers it, or name another in the job",
+    let (what, how) = match handler {
+        PROCESS_HANDLER => (
+            "to run programs that jobs name themselves (`run: process`)".to_owned(),
+            "list the job's program under `allow_programs` in a worker's configuration",
+        ),
+        _ => (
+            format!("the handler {handler}"),
+            "start a worker that offers it, or name another in the job",
+        ),
     };
-    format!(
-        "{who} the handler {handler}; on offer: {}; {how}",
-        offered.join(", ")
-    )
+    format!("{who} {what}; on offer: {}; {how}", offered.join(", "))
 }
 
 /// The first capacity that is short for one more shard, with its numbers and who holds it.

@@ -120,8 +120,12 @@ fn why_not_retried(state: RunState) -> String {
         RunState::Scheduled | RunState::Running => {
             "has not ended; wait for it, or cancel it and start another"
         }
-        RunState::Succeeded => "has succeeded; for the same work again start a run with a key",
-        RunState::Cancelled => "was cancelled, and that is final; start a new run with a key",
+        RunState::Succeeded => {
+            "has succeeded; `sichen run JOB` of its job does the same work again, in a new run"
+        }
+        RunState::Cancelled => {
+            "was cancelled, and that is final; `sichen run JOB` of its job starts a new run"
+        }
         RunState::Failed | RunState::Partial => {
             "has no failed shard (of those asked for; what was discarded must be named)"
         }

@@ -320,8 +320,8 @@ impl Control {
                     limited: false,
                 }),
                 CreateVerdict::OtherRequest(run) => Err(Error::Refused(format!(
-                    "SC5011: run {run} was made for this occasion by another request; \
-                     use another key, or the same parameters"
+                    "SC5011: this key or planned time has run {run} already, with other parameters \
+                     or another period; use another key, or the same parameters"
                 ))),
             };
             answers.insert(asked.place, answer);

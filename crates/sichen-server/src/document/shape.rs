@@ -23,13 +23,13 @@ use super::tree::{Entry, Node, Place, Step, Value, text};
 /// Faults of one document; what is beyond is found when these are mended.
 pub(super) const MAX_FAULTS: usize = 100;
 
-/// The document of a tree, or everything that does not fit.
-pub(super) fn document<T: for<'a> Deserialize<'a>>(root: &mut Node) -> Result<T, Vec<Problem>> {
+/// The document of a tree without all that does not fit, which is told; none if what must be there
+/// does not fit.
+pub(super) fn document<T: for<'a> Deserialize<'a>>(root: &mut Node) -> (Option<T>, Vec<Problem>) {
     let mut problems = Vec::new();
     loop {
         let mut fault = match T::deserialize(Reader { node: root }) {
-            Ok(document) if problems.is_empty() => return Ok(document),
-            Ok(_) => return Err(problems),
+            Ok(document) => return (Some(document), problems),
             Err(fault) => fault,
         };
         fault.path.reverse();
@@ -37,7 +37,7 @@ pub(super) fn document<T: for<'a> Deserialize<'a>>(root: &mut Node) -> Result<T,
             problems.push(problem);
         }
         if problems.len() >= MAX_FAULTS || !prune(root, &fault.path) {
-            return Err(problems);
+            return (None, problems);
         }
     }
 }
@@ -134,6 +134,19 @@ fn reworded(message: &str, path: &[Step]) -> String {
         return format!("{found}, expected a length of time such as `500ms`, `10s` or `1h 30m`");
     }
     message.to_owned()
+}
+
+/// What is to be written where one of `names` with its content must stand, and perhaps a number does.
+fn choices(names: &[&str], number: Option<u64>) -> String {
+    let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let listed = listed.join(", ");
+    match (number, names.first()) {
+        (Some(number), Some(first)) => {
+            format!("expected one of {listed}; write `{{{first}: {number}}}` if that is meant")
+        }
+        (None, Some(first)) => format!("expected one of {listed} and its value: `{{{first}: …}}`"),
+        (_, None) => format!("expected one of {listed}"),
+    }
 }
 
 /// Why reading stopped, and where. The path is in reverse until it has reached the root.
@@ -346,10 +359,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                         fault.place = Some(second.place);
                         Err(fault)
                     }
-                    (None, _) => Err(de::Error::custom(format!("expected one of {names:?}"))),
+                    (None, _) => Err(de::Error::custom(choices(names, None))),
                 }
             }
-            _ => Err(de::Error::custom(format!("expected one of {names:?}"))),
+            Value::Unsigned(number) => Err(de::Error::custom(choices(names, Some(*number)))),
+            _ => Err(de::Error::custom(choices(names, None))),
         }
     }
 

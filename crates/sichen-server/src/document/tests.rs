@@ -554,3 +554,45 @@ fn what_is_wrong_in_a_calendar_has_its_place() {
     let missing = place_of(&backward, 1, "spec.daysOff[1].name");
     assert_eq!(missing, Some((7, 51)));
 }
+
+#[test]
+fn what_does_not_fit_and_what_breaks_a_rule_are_told_together() {
+    let text = "\
+apiVersion: sichen/v1
+kind: Job
+metadata: { name: Bad_Name, colour: red }
+spec:
+  schedules:
+    - cron: 61 0 * * *
+    - { every: 5 }
+  timeZone: Asia/Shangai
+  shards: 3
+  parallelism: many
+  run: { handler: settle }
+";
+    check(
+        text,
+        &[
+            ("3:19", "metadata.name", "SC1001"),
+            ("3:29", "metadata.colour", "SC1031"),
+            ("6:13", "spec.schedules[0].cron", "SC11"),
+            ("7:16", "spec.schedules[1].every", "SC1033"),
+            ("8:13", "spec.timeZone", "Shangai"),
+            ("9:11", "spec.shards", "SC1033|`{count: 3}`"),
+            ("10:16", "spec.parallelism", "SC1033"),
+        ],
+    );
+    // What stands behind an item that was passed over is not told under a wrong number.
+    let text = text.replace("    - { every: 5 }", "    - 5");
+    let text = text.replace(
+        "    - cron: 61 0 * * *\n    - 5",
+        "    - 5\n    - cron: 61 0 * * *",
+    );
+    let paths: Vec<String> = read(&text)
+        .unwrap_err()
+        .into_iter()
+        .map(|p| p.path)
+        .collect();
+    assert!(paths.contains(&"spec.schedules[0]".to_owned()), "{paths:?}");
+    assert!(!paths.iter().any(|p| p.starts_with("spec.schedules[0].")));
+}

@@ -180,7 +180,7 @@ pub(super) async fn judge(api: &Api, caller: &Caller, parts: &mut Parts) -> Resu
         Nowhere => Ok(()),
         Cluster => caller.must(action, None),
         Each if allowed(caller.grants.anywhere(), action) => Ok(()),
-        Each => Err(caller.denied(action, "any namespace")),
+        Each => Err(caller.denied(action, "any namespace", "NAMESPACE")),
         Address(what) => {
             let segments = segments(parts).await?;
             let part = |name| segments.get(name).cloned().unwrap_or_default();
@@ -249,17 +249,19 @@ impl Caller {
         if allowed(self.grants.role(namespace), action) {
             return Ok(());
         }
-        let place = namespace.map_or("all namespaces (`*`)".to_owned(), |name| {
-            format!("the namespace {name}")
-        });
-        Err(self.denied(action, &place))
+        Err(match namespace {
+            None => self.denied(action, "all namespaces (`*`)", "'*'"),
+            Some(name) => self.denied(action, &format!("the namespace {name}"), &name.to_string()),
+        })
     }
 
-    fn denied(&self, action: Action, place: &str) -> Failed {
+    /// `option`: how the place is written behind `--namespace`.
+    fn denied(&self, action: Action, place: &str, option: &str) -> Failed {
         let (least, held) = (action.least(), &self.grants);
         let message = format!(
             "SC6002: this needs the role {least} in {place}, and {} has `{held}`; an administrator \
-             gives it with a new token (`sichen token create NAME --role {least} --namespace …`)",
+             gives it with a new token (`sichen token create NAME --role {least} --namespace {option} \
+             --expires 90d`)",
             self.actor
         );
         Failed::new(StatusCode::FORBIDDEN, message)

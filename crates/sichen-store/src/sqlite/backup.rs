@@ -32,7 +32,7 @@ use super::{migrate, row, sql};
 /// Backs the store in `dir` up to the file `to`.
 ///
 /// # Errors
-/// [`Error::NotWritten`] says what was in the way: nothing stands under the name then.
+/// [`Error::NotWritten`] says what was in the way: nothing new stands under the name then.
 pub(super) fn make(dir: &Path, to: &Path) -> Result<Backup, Error> {
     let not_written = |reason: String| Error::NotWritten {
         path: to.to_owned(),
@@ -50,6 +50,12 @@ pub(super) fn make(dir: &Path, to: &Path) -> Result<Backup, Error> {
         let text = "something of that name is there already; choose another name, or remove it";
         return Err(not_written(text.to_owned()));
     }
+    if let Some(parent) = parent_of(to).filter(|parent| !parent.is_dir()) {
+        return Err(not_written(format!(
+            "there is no directory {}; make it first",
+            parent.display()
+        )));
+    }
     let part = part_of(to);
     let mut file = take_part(&part).map_err(|e| not_written(format!("{}: {e}", part.display())))?;
     let made = write(&database, &part, &mut file).and_then(|backup| {
@@ -61,8 +67,16 @@ pub(super) fn make(dir: &Path, to: &Path) -> Result<Backup, Error> {
     made.map_err(|reason| {
         // It is ours alone, by its lock.
         let _ = fs::remove_file(&part);
-        not_written(reason)
+        not_written(format!("{reason}; nothing stands under that name"))
     })
+}
+
+/// The directory that a file is to stand in. A name that ends like a directory's is that directory's.
+fn parent_of(to: &Path) -> Option<&Path> {
+    if to.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Some(to);
+    }
+    to.parent().filter(|parent| !parent.as_os_str().is_empty())
 }
 
 fn write(database: &Path, part: &Path, file: &mut File) -> Result<Backup, String> {

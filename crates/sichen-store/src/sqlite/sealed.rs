@@ -27,11 +27,8 @@ const LONGEST: u32 = 65_536;
 /// Why a backup can't be made, read or put in place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It was not written; nothing stands under its name.
-    #[error(
-        "SC3010: no backup was written to {path}: {reason}; nothing stands under that name, and the store \
-         goes on"
-    )]
+    /// It was not written; nothing new stands under its name.
+    #[error("SC3010: no backup was written to {path}: {reason}; the store goes on")]
     NotWritten {
         /// Where it was to be.
         path: PathBuf,

@@ -55,6 +55,15 @@ fn what_others_call_a_command_is_none_of_ours_and_leads_to_one() {
     }
 }
 
+#[test]
+fn a_token_without_place_and_end_is_told_both_at_once() {
+    let words = "sichen token create eve --role viewer".split(' ');
+    let error = Cli::try_parse_from(words).unwrap_err().to_string();
+    for missing in ["--expires <LENGTH>", "--namespace <NAMESPACE>"] {
+        assert!(error.contains(missing), "{error}");
+    }
+}
+
 /// The words of each `sichen …` in the shell blocks of a page.
 fn commands(page: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();

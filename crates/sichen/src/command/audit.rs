@@ -190,7 +190,7 @@ pub async fn run(args: Audit) -> Result<ExitCode, Failure> {
         finding_count,
         jobs,
     };
-    args.output.show(&view, text)?;
+    args.output.show(&view, |view| output::prose(&text(view)))?;
     Ok(if outcome == "ok" {
         ExitCode::SUCCESS
     } else {

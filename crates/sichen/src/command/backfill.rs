@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use sichen_core::name::JobName;
@@ -23,6 +24,7 @@ use sichen_server::rest::wire::{
 
 use super::audit::{Bound, bound};
 use super::backfill_verify::Verify;
+use super::planned;
 use super::runs::PageArgs;
 use crate::client::{Client, Connection};
 use crate::clock;
@@ -262,6 +264,11 @@ struct Preview {
     waiting: u64,
     /// What would become of the others, by action; those left by why.
     totals: BTreeMap<String, u64>,
+    /// How many of those that would get their run lie before the job was made.
+    before_job: u64,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_created_at: Option<String>,
     /// The first of them.
     items: Vec<BackfillInstant>,
     /// Whether there are more than these.
@@ -277,7 +284,14 @@ async fn previewed(
     name: &JobName,
 ) -> Result<ExitCode, Failure> {
     let path = [path[0], path[1], path[2], path[3], "preview"];
-    let mut preview = Preview::default();
+    // That the job has nothing there of itself, since it was not there, is worth a word.
+    let created = planned::job(client, name).await.map(|job| job.created_at);
+    let mut preview = Preview {
+        job_created_at: created.ok(),
+        ..Preview::default()
+    };
+    let instant = |text: &str| text.parse::<Timestamp>().ok();
+    let born = preview.job_created_at.as_deref().and_then(instant);
     let mut after: Option<String> = None;
     loop {
         let mut query = vec![("limit", PAGE.to_string())];
@@ -285,6 +299,10 @@ async fn previewed(
         let page: BackfillPreview = client.post_query(&path, query, body).await?;
         (preview.instants, preview.waiting) = (page.instants, page.waiting);
         for item in page.items {
+            let early = instant(&item.at)
+                .zip(born)
+                .is_some_and(|(at, born)| at < born);
+            preview.before_job += u64::from(early && item.action == "create");
             let of = match &item.why {
                 Some(why) => format!("{}_{why}", item.action),
                 None => item.action.clone(),
@@ -323,6 +341,15 @@ fn preview_table(preview: &Preview, name: &JobName) -> String {
             other => other,
         };
         text.push_str(&format!("  {:>9}  {what}\n", output::grouped(*n)));
+        if let ("create", 1.., Some(at)) =
+            (of.as_str(), preview.before_job, &preview.job_created_at)
+        {
+            text.push_str(&format!(
+                "  {:>9}  of these lie before the job was made ({})\n",
+                output::grouped(preview.before_job),
+                output::instant(at, 0)
+            ));
+        }
     }
     if preview.waiting > 0 {
         let waiting = output::grouped(preview.waiting);
@@ -391,8 +418,8 @@ fn table(backfills: &[Backfill]) -> String {
             "MODE",
             "FROM",
             "TO",
-            "DONE",
-            "OPEN",
+            "TIMES DONE",
+            "RUNS OPEN",
             "SUCCEEDED",
             "FAILED",
             "AGE",
@@ -514,7 +541,7 @@ fn described(b: &Backfill) -> String {
         ("Asked by", b.actor.clone()),
         ("Reason", b.reason.clone()),
         ("Progress", progress),
-        ("", became.collect::<Vec<_>>().join(", ")),
+        ("Became", became.collect::<Vec<_>>().join(", ")),
         ("Runs", runs),
         ("Checked by", checked_by),
         ("Checks", checks),

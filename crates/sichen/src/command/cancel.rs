@@ -7,6 +7,7 @@ use clap::Args;
 use sichen_server::rest::wire::{RetryRun, Run};
 
 use super::waiting::{self, Waiting};
+use super::which;
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -52,7 +53,13 @@ pub struct Retry {
 pub async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let path = ["runs", args.run.as_str(), "cancel"];
-    let mut run: Run = client.post(&path, None::<&()>, true).await?;
+    let mut run: Run = match client.post(&path, None::<&()>, true).await {
+        Ok(run) => run,
+        Err(failure) => {
+            let open = ["running", "scheduled"];
+            return Err(which::with_run(&client, failure, "cancel", &args.run, &open).await);
+        }
+    };
     if args.wait {
         run = waiting::wait(&client, run.id, args.timeout).await?;
     }
@@ -72,9 +79,13 @@ pub async fn retry(args: Retry) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let shards = (!args.shards.is_empty()).then_some(args.shards);
     let path = ["runs", args.run.as_str(), "retry"];
-    let run: Run = client
-        .post(&path, Some(&RetryRun { shards }), false)
-        .await?;
+    let run: Run = match client.post(&path, Some(&RetryRun { shards }), false).await {
+        Ok(run) => run,
+        Err(failure) => {
+            let bad = ["failed", "partial"];
+            return Err(which::with_run(&client, failure, "retry", &args.run, &bad).await);
+        }
+    };
     if args.waiting.wait {
         return waiting::finish(&client, run.id, args.waiting, args.output).await;
     }

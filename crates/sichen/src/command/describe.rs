@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sichen_server::rest::wire::{
-    Attempt, Attempts, Decision, DecisionPage, Explanation, Job, NextInstants, Progress, Run,
-    RunPage, Shard,
+    Attempt, Attempts, Decision, Explanation, Job, NextInstants, Progress, Run, RunPage, Shard,
+    ShardPage,
 };
 
 use super::runs::PageArgs;
+use super::trace::timeline::{self, Entry};
 use super::waiting::is_closed;
-use super::{explain, shards, which};
+use super::{explain, planned, shards, trace, which};
 use crate::client::{Client, Connection};
 use crate::clock;
 use crate::failure::Failure;
@@ -20,6 +21,12 @@ use crate::output::{self, Output};
 
 /// Shards of each kind that are shown.
 const SHOWN_SHARDS: u32 = 10;
+/// Records of planned times that were not run that are shown.
+const SHOWN_DECISIONS: usize = 10;
+/// Attempts that did not succeed that are shown.
+const SHOWN_SETBACKS: usize = 10;
+/// The most events that are read for the attempts that did not succeed.
+const MAX_SETBACK_EVENTS: usize = 5_000;
 
 /// Show all about one job, calendar, run or shard.
 #[derive(Debug, Subcommand)]
@@ -78,6 +85,13 @@ struct RunView {
     explanation: Explanation,
     failed: Vec<Shard>,
     running: Vec<Shard>,
+    /// Attempts that did not succeed, with what followed, and retries: the last ones, oldest first.
+    setbacks: Vec<Entry>,
+    /// Whether the whole log was read for them.
+    setbacks_complete: bool,
+    /// Shards without a number of their items, which the sums leave out; absent if nothing is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncounted_shards: Option<u64>,
 }
 
 /// Carries out `sichen describe`.
@@ -107,14 +121,12 @@ async fn job(one: &One) -> Result<(), Failure> {
         .await?;
     let last = vec![("job", name.to_string()), ("limit", "10".to_owned())];
     let runs: RunPage = client.get(&["runs"], last).await?;
-    let decisions: DecisionPage = client
-        .get(&below("decisions"), vec![("limit", "1000".to_owned())])
-        .await?;
+    let decisions = planned::last_skipped(&client, &name, SHOWN_DECISIONS).await?;
     let view = JobView {
         job,
         next,
         runs: runs.items,
-        decisions: decisions.items,
+        decisions,
     };
     one.output.show(&view, job_text)
 }
@@ -154,9 +166,11 @@ fn job_text(view: &JobView) -> String {
         text.push_str(&output::table(["RUN", "KEY", "STATE", "AGE"], rows));
     }
     if !view.decisions.is_empty() {
-        text.push_str("\nPlanned times that were not run (last 10 records):\n");
-        let from = view.decisions.len().saturating_sub(10);
-        let rows = view.decisions[from..].iter().map(|d| {
+        text.push_str(&format!(
+            "\nPlanned times that were not run (last {}):\n",
+            output::count(view.decisions.len() as u64, "record")
+        ));
+        let rows = view.decisions.iter().map(|d| {
             [
                 output::instant(&d.from, 0),
                 output::instant(&d.to, 0),
@@ -205,13 +219,35 @@ async fn run(one: &One) -> Result<(), Failure> {
     };
     let why = ["runs", id.as_str(), "explain"];
     let explanation: Explanation = client.get(&why, Vec::new()).await?;
+    let (events, setbacks_complete) = trace::events(&client, &id, None, MAX_SETBACK_EVENTS).await?;
+    let mut setbacks = timeline::setbacks(&run, &events);
+    setbacks.drain(..setbacks.len().saturating_sub(SHOWN_SETBACKS));
+    let uncounted_shards = uncounted(&client, &run).await?;
     let view = RunView {
         run,
         explanation,
         failed,
         running,
+        setbacks,
+        setbacks_complete,
+        uncounted_shards,
     };
     one.output.show(&view, run_text)
+}
+
+/// How many of the first 1,000 shards have told no number of their items, where others have: the
+/// run's sums know nothing of them.
+async fn uncounted(client: &Client, run: &Run) -> Result<Option<u64>, Failure> {
+    let counted = run.progress.as_ref().is_some_and(|p| p.expected.is_some());
+    if !counted || run.shards.succeeded == run.shards.total {
+        return Ok(None);
+    }
+    let id = run.id.to_string();
+    let query = vec![("limit", "1000".to_owned())];
+    let page: ShardPage = client.get(&["runs", &id, "shards"], query).await?;
+    let silent = |s: &&Shard| s.no >= 0 && s.state != "succeeded" && s.progress.expected.is_none();
+    let silent = page.items.iter().filter(silent).count() as u64;
+    Ok(Some(silent))
 }
 
 fn run_text(view: &RunView) -> String {
@@ -221,6 +257,9 @@ fn run_text(view: &RunView) -> String {
     let progress = run.progress.clone().unwrap_or_default();
     let period = run.period.as_ref();
     let stop = run.stop.as_ref();
+    let like = run.planned_at.as_deref();
+    let at = |text: &str| output::instant_like(text, 3, like);
+    let moment = |text: Option<&str>| text.map_or_else(String::new, at);
     let mut text = output::facts(&[
         ("Run", format!("{} (number {})", run.key, run.id)),
         ("Job", names::shown(&run.namespace, &run.job)),
@@ -229,9 +268,7 @@ fn run_text(view: &RunView) -> String {
         ("Reason", run.reason.clone()),
         (
             "Stopping",
-            stop.map_or_else(String::new, |s| {
-                format!("{} since {}", s.cause, output::instant(&s.at, 3))
-            }),
+            stop.map_or_else(String::new, |s| format!("{} since {}", s.cause, at(&s.at))),
         ),
         (
             "Planned",
@@ -270,9 +307,9 @@ fn run_text(view: &RunView) -> String {
                 s.total, s.succeeded, s.failed, s.cancelled, s.open
             ),
         ),
-        ("Items", items(&progress)),
+        ("Items", all_items(&progress, view.uncounted_shards)),
         ("Waits on", progress.waiting_on.clone()),
-        ("Created", output::instant(&run.created_at, 3)),
+        ("Created", at(&run.created_at)),
         ("Started", moment(run.started_at.as_deref())),
         ("Deadline", moment(run.deadline.as_deref())),
         ("Ended", moment(run.ended_at.as_deref())),
@@ -300,6 +337,7 @@ fn run_text(view: &RunView) -> String {
             }
         }
     }
+    text.push_str(&setbacks_text(view));
     if s.failed > 0 && is_closed(run) {
         text.push_str(&format!(
             "\n`sichen retry {}` retries them from their checkpoints.\n",
@@ -307,6 +345,34 @@ fn run_text(view: &RunView) -> String {
         ));
     }
     text
+}
+
+/// The attempts that did not succeed, and what followed.
+fn setbacks_text(view: &RunView) -> String {
+    if view.setbacks.is_empty() {
+        return String::new();
+    }
+    let run = &view.run;
+    let rows = view.setbacks.iter().map(|e| {
+        [
+            output::instant_like(&e.at, 3, run.planned_at.as_deref()),
+            e.shard.map_or_else(String::new, shards::number),
+            e.attempt.map_or_else(String::new, |a| a.to_string()),
+            e.what.clone(),
+            e.text.clone(),
+        ]
+    });
+    let head = ["TIME", "SHARD", "ATTEMPT", "WHAT", "WHY, AND WHAT FOLLOWED"];
+    let table = output::table(head, rows);
+    let within = match view.setbacks_complete {
+        true => String::new(),
+        false => format!(" of the first {MAX_SETBACK_EVENTS} events"),
+    };
+    format!(
+        "\nAttempts that did not succeed, and retries (the last {}{within}; `sichen trace {}` has all):\n{table}",
+        view.setbacks.len(),
+        run.id
+    )
 }
 
 /// All about a shard.
@@ -396,16 +462,25 @@ fn shard_text(view: &ShardView) -> String {
     text
 }
 
-fn moment(instant: Option<&str>) -> String {
-    instant.map_or_else(String::new, |t| output::instant(t, 3))
-}
-
 /// Items done, if any are counted.
 fn items(progress: &Progress) -> String {
     match shards::progress(progress) {
         none if none == "-" => String::new(),
         some => some,
     }
+}
+
+/// The same of a run: what its sums leave out is said.
+fn all_items(progress: &Progress, uncounted: Option<u64>) -> String {
+    let mut text = items(progress);
+    if let (Some(silent @ 1..), false) = (uncounted, text.is_empty()) {
+        let shards = output::count(silent, "shard");
+        let have = if silent == 1 { "has" } else { "have" };
+        text.push_str(&format!(
+            " of the shards that count them; {shards} {have} not said how many"
+        ));
+    }
+    text
 }
 
 fn parameters(run: &Run) -> String {

@@ -6,6 +6,7 @@
 //! # Not here
 //! The recorded history (`sichen verify`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +18,8 @@ use serde::Serialize;
 use sichen_core::document::{Document, ScheduleSpec};
 use sichen_server::auth;
 use sichen_server::rest::wire::{
-    self, Explanation, Job, JobPage, RunPage, ServerStatus, Worker, Workers,
+    self, DeadLetter, DeadLetterPage, Explanation, Job, JobPage, RunPage, ServerStatus, Worker,
+    Workers,
 };
 
 use super::offers;
@@ -30,6 +32,8 @@ use crate::output::{self, Output};
 
 /// The most runs of a state, and jobs, that are looked at one by one.
 const MAX_LOOKED_AT: usize = 50;
+/// Pages of dead letters that are looked at.
+const MAX_LETTER_PAGES: u32 = 5;
 /// How long a run may wait before it is called stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 /// Clocks that differ by more are worth a word.
@@ -37,6 +41,9 @@ const MAX_CLOCK_OFFSET_MS: i64 = 1_000;
 /// Below these a disk is short of room, and nearly full.
 const LITTLE_ROOM: u64 = 1 << 30;
 const NO_ROOM: u64 = 100 << 20;
+
+/// What a good token is told that may not do this.
+const NOT_ALLOWED: &str = "SC6002";
 
 /// Check that this machine reaches its server and that the server has what it needs; each line says
 /// what to do. The exit code is 1 if something must be done.
@@ -76,10 +83,17 @@ impl Findings {
         self.checks.push(Check { grade, what, text });
     }
 
-    /// What a request gave; a failed check if it failed.
+    /// What a request gave; a failed check if it failed. What a good token may not see is no fault of
+    /// the server: it was not looked at.
     fn got<T>(&mut self, what: &'static str, answer: Result<T, Failure>) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
+            Err(failure) if failure.text.starts_with(NOT_ALLOWED) => {
+                let why = failure.text.split_once("; ").map_or("", |(why, _)| why);
+                let why = why.trim_start_matches(NOT_ALLOWED).trim_start_matches(": ");
+                self.add(Grade::Warn, what, format!("not looked at: {why}"));
+                None
+            }
             Err(failure) => {
                 self.add(Grade::Fail, what, failure.text);
                 None
@@ -96,20 +110,27 @@ pub async fn run(args: Doctor) -> Result<ExitCode, Failure> {
         let asked = clock::now();
         let status = client.get::<ServerStatus>(&["server"], Query::new()).await;
         let answered = clock::now();
-        if let Some(status) = found.got("server", status) {
+        let allowed = !matches!(&status, Err(f) if f.text.starts_with(NOT_ALLOWED));
+        if status.is_ok() || !allowed {
             let name = &args.connection.server;
             found.add(
                 Grade::Ok,
                 "server",
                 format!("{name} answers, the token is right"),
             );
-            server(&mut found, &status, asked, answered);
+        }
+        let status = found.got("server", status);
+        if let Some(status) = &status {
+            server(&mut found, status, asked, answered);
+        }
+        if status.is_some() || !allowed {
             let clock = client.get::<wire::Clock>(&["clock"], Query::new()).await;
             if let Some(clock) = found.got("clock", clock) {
                 stepped(&mut found, &clock);
             }
             let workers = workers(&mut found, &client).await;
             runs(&mut found, &client).await;
+            dead_letters(&mut found, &client).await;
             jobs(&mut found, &client, workers.as_ref()).await;
         }
     }
@@ -365,6 +386,58 @@ async fn runs(found: &mut Findings, client: &Client) {
             "runs",
             format!("{open} looked at, none is stuck"),
         );
+    }
+}
+
+/// Jobs whose runs have failed for good and lie there: nothing comes of them by itself.
+async fn dead_letters(found: &mut Findings, client: &Client) {
+    let mut page = DeadLetterPage::default();
+    // A page may be short, even empty, before the end.
+    for _ in 0..MAX_LETTER_PAGES {
+        let mut query = vec![("limit", "1000".to_owned())];
+        query.extend(page.next.take().map(|after| ("after", after)));
+        let more = client.get::<DeadLetterPage>(&["dead-letters"], query).await;
+        let Some(more) = found.got("failures", more) else {
+            return;
+        };
+        page.items.extend(more.items);
+        page.next = more.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    if page.items.is_empty() {
+        let text = "no run has ended partial or failed and waits for a retry";
+        return found.add(Grade::Ok, "failures", text);
+    }
+    let mut by_job: BTreeMap<(&str, &str), Vec<&DeadLetter>> = BTreeMap::new();
+    for letter in &page.items {
+        let job = (letter.namespace.as_str(), letter.job.as_str());
+        by_job.entry(job).or_default().push(letter);
+    }
+    let now = clock::now();
+    for ((namespace, job), letters) in by_job.iter().take(MAX_LOOKED_AT) {
+        let name = names::shown(namespace, job);
+        let runs: BTreeSet<u64> = letters.iter().map(|letter| letter.run).collect();
+        // The newest run comes first.
+        let newest = letters.first();
+        let age = newest.and_then(|l| l.shard.ended_at.as_deref());
+        let age = age.map_or_else(String::new, |at| {
+            format!(", the newest {} ago", output::age(at, now))
+        });
+        let code = newest.and_then(|l| l.shard.failure.as_ref());
+        let code = code.map_or_else(String::new, |f| format!(" ({})", f.code));
+        let text = format!(
+            "job {name}: {} failed for good in {}{age}{code}; `sichen dead-letters {name}` shows why, \
+             retries and discards",
+            output::count(letters.len() as u64, "shard"),
+            output::count(runs.len() as u64, "run"),
+        );
+        found.add(Grade::Warn, "failures", text);
+    }
+    if page.next.is_some() || by_job.len() > MAX_LOOKED_AT {
+        let text = "there are more than were looked at: `sichen dead-letters`";
+        found.add(Grade::Warn, "failures", text);
     }
 }
 

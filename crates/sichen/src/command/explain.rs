@@ -1,17 +1,24 @@
-//! `sichen explain`: why a run or a shard is not further.
+//! `sichen explain`: why a run or a shard is not further, a planned time was not run, a job does not start.
+//!
+//! # Not here
+//! Which run is meant ([`super::which`]); reasons in words (the server, [`super::planned`]).
 
 use std::process::ExitCode;
 
 use clap::Args;
-use sichen_server::rest::wire::Explanation;
+use sichen_server::rest::wire::{Explanation, Job};
 
+use super::planned::Skipped;
 use super::waiting::failed_hint;
-use super::which;
+use super::which::Named;
+use super::{planned, which};
 use crate::client::{Client, Connection};
 use crate::failure::Failure;
+use crate::names;
 use crate::output::{self, Output};
 
-/// Say why a run or a shard is where it is: what it waits for, the nearest cause first.
+/// Say why a run or a shard is where it is: what it waits for, the nearest cause first. Of a planned
+/// time that has no run: why it was not run. Of a job: what its schedules do next, too.
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The run, by number, key or trace id; or a job, for its newest run.
@@ -29,7 +36,28 @@ pub struct Explain {
 /// Carries out `sichen explain`.
 pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
-    let run = which::run(&client, &args.run).await?;
+    let mut of_job = String::new();
+    let run = match which::named(&client, &args.run).await? {
+        Named::Run(run) => run,
+        Named::Newest(name, run) => {
+            which::remark_newest(&name, &run);
+            if args.output.is_table()
+                && let Ok(job) = planned::job(&client, &name).await
+            {
+                let next = planned::prospect_since(&client, &name, &job).await;
+                of_job = format!("job {name}: {next}\n");
+            }
+            run.id.to_string()
+        }
+        Named::Idle(job) => {
+            idle(&client, &job, args.output).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Named::Skipped(skipped) => {
+            left_out(&skipped, args.output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let path = ["runs", run.as_str(), "explain"];
     let of = args.shard.map(|no| ("shard", no.to_string()));
     let explanation: Explanation = client.get(&path, of.into_iter().collect()).await?;
@@ -37,13 +65,30 @@ pub async fn show(args: Explain) -> Result<ExitCode, Failure> {
         let of = args
             .shard
             .map_or(String::new(), |no| format!("shard {no} of "));
-        let mut text = format!("{of}run {} is {}\n{}", e.key, e.state, detailed(e));
+        let run = format!("{of}run {} is {}", e.key, e.state);
+        let mut text = format!("{of_job}{run}\n{}", detailed(e));
         if matches!(e.state.as_str(), "failed" | "partial") {
             text.push_str(&failed_hint(e.id));
         }
-        text
+        output::prose(&text)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A job that has no run yet.
+async fn idle(client: &Client, job: &Job, output: Output) -> Result<(), Failure> {
+    let name = names::job(&names::shown(&job.namespace, &job.name))?;
+    let next = planned::prospect_since(client, &name, job).await;
+    output.show(job, |_| {
+        output::prose(&format!("job {name} has no run yet: {next}\n"))
+    })
+}
+
+/// A planned time that was not run.
+fn left_out(skipped: &Skipped, output: Output) -> Result<(), Failure> {
+    output.show(&skipped.decision, |_| {
+        output::prose(&format!("{}{}\n", skipped.text(), skipped.hint()))
+    })
 }
 
 /// Reasons, each with since when it holds and what ends it.
@@ -67,7 +112,6 @@ fn detailed(explanation: &Explanation) -> String {
 /// One reason a line.
 pub fn reasons(explanation: &Explanation) -> String {
     let lines = explanation.reasons.iter();
-    lines
-        .map(|why| format!("  {}: {}\n", why.word, output::visible(&why.text)))
-        .collect()
+    let lines = lines.map(|why| format!("  {}: {}\n", why.word, output::visible(&why.text)));
+    output::prose(&lines.collect::<String>())
 }

@@ -40,6 +40,15 @@ pub enum Get {
     Workers(Common),
     /// Server nodes and the duties they have.
     Members(Common),
+    /// Tokens; the same as `sichen token list`.
+    #[command(visible_alias = "token")]
+    Tokens(super::token::List),
+    /// Capacities; the same as `sichen capacity list`.
+    #[command(visible_alias = "capacity")]
+    Capacities(super::capacity::List),
+    /// Namespaces; the same as `sichen namespace list`.
+    #[command(visible_alias = "namespace")]
+    Namespaces(super::namespace::List),
 }
 
 /// What every list has.
@@ -65,6 +74,13 @@ pub async fn list(what: Get) -> Result<ExitCode, Failure> {
         Get::Runs(args) => return super::runs::list(args).await,
         Get::Workers(common) => workers(&common).await?,
         Get::Members(common) => members(&common).await?,
+        Get::Tokens(args) => super::token::list(&args).await?,
+        Get::Capacities(args) => {
+            return super::capacity::run(super::capacity::Command::List(args)).await;
+        }
+        Get::Namespaces(args) => {
+            return super::namespace::run(super::namespace::Command::List(args)).await;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

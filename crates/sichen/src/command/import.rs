@@ -16,6 +16,7 @@ mod icalendar;
 mod kubernetes;
 mod source;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,11 +30,12 @@ use sichen_core::schedule::zone_by_name;
 use sichen_server::document;
 use sichen_server::rest::Source;
 use sichen_server::rest::wire::{
-    Applied, AppliedDocument, ImportRemark, Imported as ReadJobs, ImportedJob, Job,
+    Applied, AppliedDocument, Change, ImportRemark, Imported as ReadJobs, ImportedJob, Job,
 };
 
 use crate::client::{Client, Connection};
 use crate::command::documents::applied_line;
+use crate::command::offers;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Form, Output};
 pub use calendar::of_file as calendar_of;
@@ -41,6 +43,8 @@ use source::{Import, Imported, Level};
 
 /// Times compared with the source's where nothing else is asked for.
 const PROVED: usize = 100;
+/// So many lines that are no entries, and not one that is, make no crontab.
+const MANY_LINES: usize = 5;
 /// The most times compared for one job.
 const MAX_PROVED: u32 = 10_000;
 
@@ -155,6 +159,9 @@ pub async fn run(from: ImportFrom) -> Result<ExitCode, Failure> {
                 pool: args.target.pool.clone(),
             };
             let import = crontab::read(&bytes, &options);
+            if let Some(failure) = no_crontab(&args.file, &bytes, &import) {
+                return Err(failure);
+            }
             finish(vec![(shown(&args.file), import)], &args.target).await
         }
         ImportFrom::Kubernetes(args) => {
@@ -242,6 +249,24 @@ fn read_jobs(mut import: Import) -> Result<ReadJobs, Failure> {
     })
 }
 
+/// A file of another kind is told as a whole, not line by line.
+fn no_crontab(path: &Path, bytes: &[u8], import: &Import) -> Option<Failure> {
+    let no_entry = |r: &&source::Remark| r.level == Level::Refused && r.field == crontab::NO_ENTRY;
+    let lines = import.remarks.iter().filter(no_entry).count();
+    if lines < MANY_LINES || !import.jobs.is_empty() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let meant = match text.lines().any(|line| line.starts_with("apiVersion:")) {
+        true => "; a Kubernetes manifest is read by `sichen import kubernetes`",
+        false => "; an entry has five times (or a nickname) and a command",
+    };
+    Some(Failure::usage(format!(
+        "SC7005: {} is no crontab: it has no entry, and {lines} lines that are none{meant}",
+        shown(path)
+    )))
+}
+
 fn shown(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".to_owned(),
@@ -286,6 +311,9 @@ async fn finish(mut sources: Vec<(String, Import)>, target: &Target) -> Result<E
     }
     if target.apply {
         apply(&sources, text, target).await?;
+        if target.output.is_table() {
+            close(&sources, &proved);
+        }
     } else {
         show(&sources, text, proved, target.output)?;
     }
@@ -387,29 +415,36 @@ fn remarks(sources: &[(String, Import)]) {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a closing line beside the documents")]
+/// The closing line beside the answer: what became of the source, and what was proved of it.
+#[expect(clippy::print_stderr, reason = "a closing line beside the answer")]
+fn close(sources: &[(String, Import)], proved: &[Proved]) {
+    let jobs = sources.iter().map(|(_, import)| import.jobs.len() as u64);
+    let refused = sources.iter().map(|(_, import)| refused(import)).sum();
+    let most = proved.iter().map(|p| p.times).max().unwrap_or(0);
+    eprintln!(
+        "{} imported, {} refused; the next {most} times are those of the source",
+        output::count(jobs.sum(), "job"),
+        output::count(refused, "line or field").replace("line or fields", "lines or fields"),
+    );
+}
+
+fn refused(import: &Import) -> u64 {
+    let refused = import.remarks.iter().filter(|r| r.level == Level::Refused);
+    refused.count() as u64
+}
+
 fn show(
     sources: &[(String, Import)],
     text: String,
     proved: Vec<Proved>,
     output: Output,
 ) -> Result<(), Failure> {
-    let jobs = sources.iter().flat_map(|(_, import)| &import.jobs);
-    let refused = |import: &Import| {
-        let refused = import.remarks.iter().filter(|r| r.level == Level::Refused);
-        refused.count() as u64
-    };
     if output.output == Form::Table {
         output::print(&text)?;
-        let most = proved.iter().map(|p| p.times).max().unwrap_or(0);
-        let refused = sources.iter().map(|(_, import)| refused(import)).sum();
-        eprintln!(
-            "{} imported, {} refused; the next {most} times are those of the source",
-            output::count(jobs.count() as u64, "job"),
-            output::count(refused, "line or field").replace("line or fields", "lines or fields"),
-        );
+        close(sources, &proved);
         return Ok(());
     }
+    let jobs = sources.iter().flat_map(|(_, import)| &import.jobs);
     let remarks = sources.iter().flat_map(|(file, import)| {
         import.remarks.iter().map(|remark| RemarkView {
             file: file.clone(),
@@ -430,40 +465,51 @@ fn show(
 /// Applies the documents. What is switched off at its source is paused before it has a schedule, so
 /// that no time of it is ever started.
 async fn apply(sources: &[(String, Import)], text: String, target: &Target) -> Result<(), Failure> {
-    let mut all = Applied::default();
-    if !text.is_empty() {
-        let client = Client::new(&target.connection)?;
-        for job in sources.iter().flat_map(|(_, import)| &import.jobs) {
-            if job.paused {
-                pause(&client, job).await?;
-            }
+    let jobs = || sources.iter().flat_map(|(_, import)| &import.jobs);
+    if text.is_empty() {
+        return target.output.show(&Applied::default(), |_| String::new());
+    }
+    let client = Client::new(&target.connection)?;
+    let mut made = BTreeSet::new();
+    for job in jobs().filter(|job| job.paused) {
+        if pause(&client, job).await? {
+            made.insert((job.namespace(), job.name()));
         }
-        all = client.post_documents(&["jobs:apply"], text).await?;
+    }
+    let mut all: Applied = client.post_documents(&["jobs:apply"], text).await?;
+    for document in &mut all.documents {
+        // Its first revision was only there to be paused.
+        if made.contains(&(document.namespace.as_str(), document.name.as_str())) {
+            document.change = Change::Created;
+        }
     }
     target.output.show(&all, |all| {
         all.documents.iter().map(applied_line).collect::<String>()
-    })
+    })?;
+    let documents: Vec<Document> = jobs().filter_map(|job| job.read().ok()).collect();
+    offers::warn(&client, &documents).await;
+    Ok(())
 }
 
-/// Sees to it that the job is there and paused.
-async fn pause(client: &Client, job: &Imported) -> Result<(), Failure> {
-    let metadata = &job.document["metadata"];
-    let namespace = metadata["namespace"].as_str().unwrap_or("default");
+/// Sees to it that the job is there and paused. Whether it was made for that.
+async fn pause(client: &Client, job: &Imported) -> Result<bool, Failure> {
+    let namespace = job.namespace();
     let path = ["jobs", namespace, job.name()];
-    match client.get::<Job>(&path, Vec::new()).await {
-        Ok(there) if there.paused => return Ok(()),
-        Ok(_) => {}
+    let made = match client.get::<Job>(&path, Vec::new()).await {
+        Ok(there) if there.paused => return Ok(false),
+        Ok(_) => false,
         Err(failure) if failure.exit == Exit::NotFound => {
             let mut idle = job.document.clone();
             idle["spec"]["schedules"] = Value::Array(Vec::new());
             let text = idle.to_string();
             let _: Applied = client.post_documents(&["jobs:apply"], text).await?;
+            true
         }
         Err(failure) => return Err(failure),
-    }
+    };
     let path = ["jobs", namespace, job.name(), "pause"];
     let _: AppliedDocument = client.post(&path, None::<&()>, true).await?;
-    Ok(())
+    Ok(made)
 }
 
 #[cfg(test)]

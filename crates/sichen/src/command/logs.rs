@@ -100,6 +100,8 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
         several: false,
         places: BTreeMap::new(),
         told: BTreeMap::new(),
+        silent: BTreeMap::new(),
+        earlier: BTreeMap::new(),
         missed: BTreeSet::new(),
     };
     let mut closed = is_closed(&run);
@@ -107,7 +109,9 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
     loop {
         match reader.look().await {
             Ok(open) if !reader.args.follow || (closed && !open) => {
+                reader.say_of_silent();
                 reader.say_where_else();
+                reader.say_of_earlier();
                 return Ok(reader.exit());
             }
             Ok(_) => absence.over(),
@@ -135,6 +139,10 @@ struct Reader {
     /// Attempts of which it was said that there is nothing, and how that ends the command: what
     /// ran no process is no failure.
     told: BTreeMap<(i32, u32), Option<Exit>>,
+    /// Shards whose attempt has no output, by what the store has of it; said at the end, together.
+    silent: BTreeMap<String, Vec<i32>>,
+    /// Shards that had earlier attempts, and the number of the one shown.
+    earlier: BTreeMap<i32, u32>,
     /// Running attempts of which it was said that their worker can't be asked just now.
     missed: BTreeSet<(i32, u32)>,
 }
@@ -150,6 +158,9 @@ impl Reader {
             };
             if number == 0 {
                 continue;
+            }
+            if self.args.attempt.is_none() && number > 1 {
+                self.earlier.insert(shard.no, number);
             }
             for stream in self.args.stream.names() {
                 open |= self.read(&shard, number, stream).await?;
@@ -167,13 +178,37 @@ impl Reader {
         }
     }
 
+    /// Which attempts have no output, those of one end in one line.
+    fn say_of_silent(&self) {
+        for (end, shards) in &self.silent {
+            output::remark(&format!(
+                "sichen: {} wrote no output that is kept (SC5031); {end}",
+                named(shards)
+            ));
+        }
+    }
+
+    /// That what was shown is not all that there was.
+    fn say_of_earlier(&self) {
+        let Some((no, shown)) = self.earlier.first_key_value() else {
+            return;
+        };
+        let shards: Vec<i32> = self.earlier.keys().copied().collect();
+        let had = named(&shards);
+        output::remark(&format!(
+            "sichen: {had} had earlier attempts; `sichen logs {} {no} --attempt {}` shows what one wrote",
+            self.run,
+            shown - 1
+        ));
+    }
+
     /// Where to look if not one attempt has output.
     fn say_where_else(&self) {
         let Self { run, handler, .. } = self;
         if self.places.is_empty() && self.told.values().any(Option::is_none) {
             output::remark(&format!(
-                "sichen: output is kept of processes alone; the handler {handler} of a worker \
-                 program logs where that program logs (`sichen trace {run}` shows what happened)"
+                "sichen: output is kept of processes alone; the handler {handler} runs in a worker \
+                 program and logs where that one does (`sichen trace {run}` shows what happened)"
             ));
         } else if self.places.is_empty() && self.told.is_empty() {
             output::remark(&format!(
@@ -373,11 +408,16 @@ impl Reader {
         let path = ["runs", self.run.as_str(), "shards", &no, "attempts"];
         let attempts: Attempts = self.client.get(&path, Query::new()).await?;
         let found = attempts.items.iter().find(|a| a.number == attempt);
+        if none {
+            let end = found.map_or_else(|| "the store has nothing of it".to_owned(), ended);
+            self.silent.entry(end).or_default().push(shard.no);
+            return Ok(());
+        }
         let text = format!(
             "sichen: shard {}: {}{}",
             shards::number(shard.no),
             failure.text,
-            found.map_or_else(String::new, ended)
+            found.map_or_else(String::new, |found| format!("\n{}", ended(found)))
         );
         for line in text.lines() {
             output::remark(line);
@@ -428,11 +468,24 @@ impl Reader {
 /// What the store has of an attempt.
 fn ended(attempt: &Attempt) -> String {
     let end = attempt.end.as_deref().unwrap_or("is running");
-    let mut text = format!("\nthe store has of it: {end}");
+    let mut text = format!("the store has of it: {end}");
     if let Some(f) = &attempt.failure {
         text.push_str(&format!(", {}", why(&f.code, &f.message)));
     }
     text
+}
+
+/// The most shards that are named one by one.
+const MAX_NAMED: usize = 8;
+
+/// `shard 3`, `shards 0, 1, 4`, `50 shards`.
+fn named(shards: &[i32]) -> String {
+    let numbers: Vec<String> = shards.iter().map(|no| shards::number(*no)).collect();
+    match numbers.as_slice() {
+        [one] => format!("shard {one}"),
+        some if some.len() <= MAX_NAMED => format!("shards {}", some.join(", ")),
+        many => format!("{} shards", many.len()),
+    }
 }
 
 fn number(headers: &HeaderMap, name: &str) -> u64 {

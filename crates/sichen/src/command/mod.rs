@@ -31,6 +31,7 @@ pub mod next;
 pub mod next_calendar;
 pub mod next_job;
 pub mod offers;
+pub mod planned;
 pub mod report;
 pub mod restore;
 pub mod revisions;

@@ -136,6 +136,13 @@ pub enum UseArg {
     RollBack,
 }
 
+impl Args {
+    /// Whether people read the answer.
+    pub fn for_people(&self) -> bool {
+        self.output == Output::Text
+    }
+}
+
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {

@@ -65,7 +65,13 @@ pub fn missing(document: &Document, workers: &[Worker]) -> Option<String> {
     let needs = std::iter::once(handler).chain(source.as_deref());
     let offered = |need: &str| serving.iter().any(|w| w.handlers.iter().any(|h| h == need));
     match needs.into_iter().find(|need| !offered(need)) {
-        Some(missing) => Some(not_offered(missing, pool, &serving)),
+        Some(missing) => {
+            let program = match &document.spec.run {
+                RunSpec::Process(process) => process.argv.first().map(String::as_str),
+                RunSpec::Handler(_) => None,
+            };
+            Some(not_offered(missing, program, pool, &serving))
+        }
         None => not_placed(document, handler, &serving),
     }
 }
@@ -119,11 +125,12 @@ fn not_placed(document: &Document, handler: &str, serving: &[&Worker]) -> Option
     })
 }
 
-fn not_offered(missing: &str, pool: &str, serving: &[&Worker]) -> String {
+fn not_offered(missing: &str, program: Option<&str>, pool: &str, serving: &[&Worker]) -> String {
     let mut offered: Vec<String> = serving.iter().flat_map(|w| w.handlers.clone()).collect();
     offered.sort_unstable();
     offered.dedup();
     let near = match names::near(missing, &offered).first() {
+        _ if missing == PROCESS_HANDLER => String::new(),
         Some(near) => format!("did you mean {near}? "),
         None => String::new(),
     };
@@ -133,8 +140,11 @@ fn not_offered(missing: &str, pool: &str, serving: &[&Worker]) -> String {
             "name it under `data_sources` in a worker's configuration",
         ),
         None if missing == PROCESS_HANDLER => (
-            "the handler process".to_owned(),
-            "list the program under `allow_programs` in a worker's configuration",
+            format!(
+                "to run programs that jobs name themselves (`run: process`), here {}",
+                program.unwrap_or("one")
+            ),
+            "list it under `allow_programs` in a worker's configuration",
         ),
         None => (
             format!("the handler {missing}"),

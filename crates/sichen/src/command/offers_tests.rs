@@ -38,7 +38,7 @@ fn what_nobody_offers_is_named_with_the_nearest_that_is() {
     let some = [worker("default", &["noop", "echo"])];
     check(echo.clone(), &some, &[]);
     check(typo, &some, &["handler ehco", "did you mean echo?"]);
-    check(process, &some, &["handler process", "allow_programs"]);
+    check(process, &some, &["/bin/true", "allow_programs"]);
     check(query, &some, &["data source ledger", "data_sources"]);
     check(echo.clone(), &[], &["pool default", "sichen worker --pool"]);
     check(

@@ -6,6 +6,7 @@ use clap::Args;
 use sichen_core::name::JobName;
 use sichen_server::rest::wire::{Run, RunPage};
 
+use super::planned;
 use crate::client::{Client, Connection, Query};
 use crate::clock;
 use crate::failure::{Exit, Failure};
@@ -72,12 +73,36 @@ pub async fn list(args: Runs) -> Result<ExitCode, Failure> {
         (Err(failure), None) => return Err(failure),
     };
     args.output.show(&page, |page| table(&page.items))?;
-    args.output
-        .remark_empty(&page.items, "no such runs; `sichen run JOB` starts one");
+    if args.output.is_table() && page.items.is_empty() {
+        output::remark(&none(&client, name.as_ref(), &args).await);
+    }
     if args.output.is_table() {
         output::remark_more(page.next.as_deref());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why the list is empty, and what fills it.
+async fn none(client: &Client, name: Option<&JobName>, args: &Runs) -> String {
+    let kind = match &args.state {
+        Some(state) => format!("{state} run"),
+        None => "run".to_owned(),
+    };
+    match (name, args.backfill) {
+        _ if args.page.after.is_some() => format!("no {kind} after that one"),
+        (Some(name), _) => match planned::job(client, name).await {
+            Ok(job) if args.state.is_none() => {
+                format!("job {name} has no run yet; {}", planned::prospect(&job))
+            }
+            Ok(_) | Err(_) => format!("job {name} has no {kind}"),
+        },
+        (None, Some(id)) => format!("backfill {id} has no {kind} yet"),
+        (None, None) => {
+            format!(
+                "no {kind}; `sichen get jobs` lists what can run, `sichen run JOB` starts a run"
+            )
+        }
+    }
 }
 
 /// The runs of a deleted job, whose history stays: those among the newest runs of all jobs.

@@ -39,7 +39,12 @@ pub struct Create {
     name: String,
     /// What it may do: viewer sees, operator also starts, stops and retries, editor also changes jobs
     /// and calendars, admin also gives rights.
-    #[arg(long, value_name = "ROLE", required_unless_present = "join")]
+    #[arg(
+        long,
+        value_name = "ROLE",
+        required_unless_present = "join",
+        requires = "namespace"
+    )]
     role: Option<Role>,
     /// Where: a namespace, again for more of them; `*` is all, and the cluster as a whole.
     #[arg(long, value_name = "NAMESPACE", requires = "role")]
@@ -132,11 +137,6 @@ fn end(length: &str) -> Result<Option<String>, Failure> {
 }
 
 fn asked(args: &Create) -> Result<NewToken, Failure> {
-    if args.role.is_some() && args.namespace.is_empty() {
-        return Err(Failure::usage(
-            "--role wants --namespace NAMESPACE; `--namespace '*'` is all of them",
-        ));
-    }
     let role = args.role.map_or("", |role| match role {
         Role::Viewer => "viewer",
         Role::Operator => "operator",
@@ -172,16 +172,18 @@ async fn create(args: &Create) -> Result<(), Failure> {
             return Err(failure);
         }
     };
+    let mut place = "this is the only time that its secret is shown".to_owned();
     if let (Some(mut file), Some(path)) = (file, &args.out) {
         writeln!(file, "{}", made.secret)?;
         file.sync_all()?;
         made.secret = format!("(in {})", path.display());
+        place = "its secret is in that file and nowhere else".to_owned();
     }
     args.output
         .show(&made, |made| format!("{}\n", made.secret))?;
     if args.output.is_table() {
         output::remark(&format!(
-            "token {} ({}), {}; this is the only time that its secret is shown",
+            "token {} ({}), {}; {place}",
             made.token.name,
             rights(&made.token),
             made.token
@@ -220,7 +222,8 @@ fn roles(roles: &[RoleIn]) -> String {
     roles.collect::<Vec<_>>().join(" ")
 }
 
-async fn list(args: &List) -> Result<(), Failure> {
+/// Carries out `sichen token list`.
+pub async fn list(args: &List) -> Result<(), Failure> {
     let client = Client::new(&args.connection)?;
     let found: Tokens = client.get(&["tokens"], Vec::new()).await?;
     args.output.show(&found, |found| {

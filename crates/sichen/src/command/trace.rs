@@ -6,7 +6,7 @@
 //! # Not here
 //! Words for single events ([`timeline`]); what processes wrote (`sichen logs`).
 
-mod timeline;
+pub mod timeline;
 
 use std::process::ExitCode;
 
@@ -67,7 +67,7 @@ pub async fn show(args: Trace) -> Result<ExitCode, Failure> {
     if let Some(no) = shard {
         shards::one(&client, &number, no).await?;
     }
-    let (events, complete) = read(&client, &number, shard).await?;
+    let (events, complete) = events(&client, &number, shard, MAX_TRACE_EVENTS).await?;
     let waits = match is_closed(&run) {
         true => None,
         false => Some(
@@ -117,14 +117,15 @@ async fn one(client: &Client, text: &str) -> Result<Run, Failure> {
     client.get(&["runs", &named], Query::new()).await
 }
 
-/// The events of a run, or of one of its shards; whether these are all.
-async fn read(
+/// The first `most` events of a run, or of one of its shards; whether these are all.
+pub async fn events(
     client: &Client,
     run: &str,
     shard: Option<i32>,
+    most: usize,
 ) -> Result<(Vec<Event>, bool), Failure> {
     let mut events: Vec<Event> = Vec::new();
-    while events.len() < MAX_TRACE_EVENTS {
+    while events.len() < most {
         let mut query = vec![("limit", "1000".to_owned())];
         query.extend(shard.map(|no| ("shard", no.to_string())));
         query.extend(events.last().map(|e| ("after", e.seq.to_string())));
@@ -144,21 +145,29 @@ fn text(life: &Life) -> String {
         -1 => "the plan step".to_owned(),
         no => no.to_string(),
     });
-    let start = life.entries.first().map_or("", |e| e.at.as_str());
-    let day = start.split_once('T').map_or("", |(day, _)| day);
+    let local = |at: &str| output::instant_like(at, 3, run.planned_at.as_deref());
+    let start = life
+        .entries
+        .first()
+        .map_or_else(String::new, |e| local(&e.at));
+    let (day, time) = start.split_once('T').unwrap_or_default();
+    // What follows the digits of a time of day is its offset.
+    let offset = time.trim_start_matches(|c: char| c.is_ascii_digit() || ":.".contains(c));
+    let zone = if offset == "Z" { "UTC" } else { offset };
     let mut text = output::facts(&[
         ("Run", format!("{} (number {})", run.key, run.id)),
         ("Shard", what),
         ("Trace", run.trace_id.clone()),
         ("State", run.state.clone()),
         ("Handler", format!("{}, pool {}", run.handler, run.pool)),
-        ("Day", format!("{day} (UTC)")),
+        ("Day", format!("{day}, times at {zone}")),
     ]);
     text.push('\n');
     let rows = life.entries.iter().map(|e| {
-        let time = match e.at.split_once('T') {
-            Some((date, time)) if date == day => time.trim_end_matches('Z').to_owned(),
-            Some(_) | None => e.at.clone(),
+        let at = local(&e.at);
+        let time = match at.split_once('T') {
+            Some((date, time)) if date == day => time.trim_end_matches(offset).to_owned(),
+            Some(_) | None => at,
         };
         [
             time,

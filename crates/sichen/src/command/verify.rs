@@ -138,7 +138,8 @@ pub async fn check(args: Verify) -> Result<ExitCode, Failure> {
         (None, None) => of_server(&args.connection, question).await?,
     };
     let ok = verdict.is_ok();
-    args.output.show(&view(&verdict), text)?;
+    args.output
+        .show(&view(&verdict), |view| output::prose(&text(view)))?;
     Ok(if ok {
         ExitCode::SUCCESS
     } else {
@@ -237,12 +238,24 @@ impl Reader {
     }
 }
 
+/// How a SQLite database begins.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
 async fn of_file(path: PathBuf, question: Question) -> Result<Verdict, Failure> {
     let unreadable =
         |e: String| Failure::usage(format!("SC7005: {} can't be read: {e}", path.display()));
-    let file = File::open(&path).map_err(|e| unreadable(e.to_string()))?;
+    let mut file = BufReader::new(File::open(&path).map_err(|e| unreadable(e.to_string()))?);
+    let begin = file.fill_buf().map_err(|e| unreadable(e.to_string()))?;
+    if begin.starts_with(SQLITE) {
+        return Err(Failure::usage(format!(
+            "SC7005: {0} is a SQLite database, such as a backup, and no export\n  a backup is checked \
+             whole by `sichen restore {0} --check`; its history by `sichen restore {0} --data NEW`, then \
+             `sichen verify --data NEW`",
+            path.display()
+        )));
+    }
     let mut reader = Reader::new(question);
-    for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
+    for (number, line) in (1u64..).zip(file.lines()) {
         let line = line.map_err(|e| unreadable(e.to_string()))?;
         reader
             .take(&line)

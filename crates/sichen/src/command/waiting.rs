@@ -409,7 +409,8 @@ fn show(bar: &ProgressBar, run: &Run) {
     // By items where the handlers count them, else by shards.
     let closed = u64::from(s.total.saturating_sub(s.open.min(s.total)));
     let (done, all) = match items.expected {
-        Some(expected) if expected > 0 => (items.done, expected),
+        // All of what was counted is not all while shards are open that have counted nothing yet.
+        Some(expected) if expected > items.done => (items.done, expected),
         Some(_) | None => (closed, u64::from(s.total)),
     };
     bar.set_length(all.max(1));

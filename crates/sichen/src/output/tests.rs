@@ -96,3 +96,41 @@ fn a_failure_in_one_line_has_the_last_line_of_what_it_announces() {
     let long = gist(&format!("why:\n{}", "x".repeat(100)), 60);
     assert_eq!((long.chars().count(), long.ends_with('…')), (60, true));
 }
+
+#[test]
+fn sentences_are_broken_between_words_on_a_terminal_only() {
+    let text =
+        "head\n  queue: it waits behind two others of its job, the first of them since noon\n";
+    assert_eq!(prose_within(None, text), text);
+    let folded = prose_within(Some(50), text);
+    assert_eq!(
+        folded,
+        "head\n  queue: it waits behind two others of its job,\n    the first of them since noon\n"
+    );
+    let facts = [(
+        "Why",
+        "it waits behind two others of its job, since noon".to_owned(),
+    )];
+    let folded = facts_within(Some(50), &facts);
+    assert_eq!(
+        folded,
+        "Why:  it waits behind two others of its job, since\n      noon\n"
+    );
+}
+
+#[test]
+fn instants_are_told_at_the_offset_of_another() {
+    let check = |like, expect: &str| {
+        assert_eq!(instant_like("2026-03-01T16:00:00.5Z", 3, like), expect);
+    };
+    check(None, "2026-03-01T16:00:00.500Z");
+    check(
+        Some("2026-03-02T00:00:00+00:00"),
+        "2026-03-01T16:00:00.500Z",
+    );
+    check(
+        Some("2026-03-02T00:00:00+08:00"),
+        "2026-03-02T00:00:00.500+08:00",
+    );
+    check(Some("some day"), "2026-03-01T16:00:00.500Z");
+}

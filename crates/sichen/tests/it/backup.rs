@@ -47,6 +47,11 @@ fn a_backup_of_a_working_server_is_restored_elsewhere() {
         "{refused}"
     );
     ends(&["restore", text(&file), "--check"], 0);
+    let told = ends(&["verify", "--file", text(&file)], 2);
+    assert!(
+        told.contains("no export") && told.contains("--check"),
+        "{told}"
+    );
     let elsewhere = scene.path("elsewhere");
     let put = ends(&["restore", text(&file), "--data", text(&elsewhere)], 0);
     assert!(put.contains("epoch"), "{put}");

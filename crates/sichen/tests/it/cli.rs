@@ -67,6 +67,41 @@ impl Dev {
     }
 }
 
+fn a_planned_time_that_was_not_run_leads_to_its_record(dev: &Dev) {
+    let c = &dev.client;
+    let file = dev.dir.path().join("tick.yaml");
+    let text = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: tick }\nspec: { run: { handler: noop }, \
+                timeZone: Asia/Shanghai, schedules: [{ cron: '* * * * * *' }] }\n";
+    std::fs::write(&file, text).unwrap();
+    c.ok(&format!("apply -f {}", file.display()));
+    c.ok("pause tick");
+    let mut key = String::new();
+    until("a time has fallen into the pause", || {
+        let view = c.json("describe job tick");
+        let mut records = view["decisions"].as_array().unwrap().iter();
+        let paused = records.find(|record| record["reason"] == "paused");
+        if let Some(record) = paused {
+            key = format!("tick:{}", record["from"].as_str().unwrap());
+        }
+        paused.is_some()
+    });
+    let why = c.ok(&format!("explain {key}"));
+    assert!(why.contains("(paused): the job was paused"), "{why}");
+    assert_eq!(c.json(&format!("explain {key}"))["reason"], "paused");
+    for words in ["trace", "shards", "logs", "describe run"] {
+        let told = c.fails(&format!("{words} {key}"), 3);
+        assert!(
+            told.contains("SC5001") && told.contains("the job was paused"),
+            "{told}"
+        );
+    }
+    let before = c.fails("trace tick:2020-01-01T00:00:00+08:00", 3);
+    assert!(before.contains("the job is younger"), "{before}");
+    let after = c.fails("trace tick:2100-01-01T00:00:00+08:00", 3);
+    assert!(after.contains("this one is later"), "{after}");
+    c.ok("delete tick --yes");
+}
+
 #[test]
 fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     let mut dev = Dev::new();
@@ -99,10 +134,14 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     assert_eq!(c.json("get jobs")["items"].as_array().unwrap().len(), 3);
     assert_eq!(c.json("get workers")["items"][0]["name"], "dev");
     // A built-in handler starts no process, so there is nothing of it.
-    let nothing = c.run("logs greet:manual:k1 3");
-    assert_eq!(nothing.status.code(), Some(0));
-    for part in ["SC5031", "the store has of it: succeeded", "handler echo"] {
-        assert!(err(&nothing).contains(part), "{}", err(&nothing));
+    for (words, lines) in [("logs greet:manual:k1 3", 2), ("logs greet:manual:k1", 2)] {
+        let nothing = c.run(words);
+        assert_eq!(nothing.status.code(), Some(0));
+        let said = err(&nothing);
+        for part in ["SC5031", "the store has of it: succeeded", "handler echo"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(said.lines().count(), lines, "{said}");
     }
     // A job stands for its newest run where something is read, never where something is changed.
     for words in [
@@ -117,7 +156,7 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
         let says = err(&shown);
         assert!(says.contains("newest run of greet"), "{words}: {says}");
     }
-    c.fails("cancel greet", 2);
+    assert!(c.fails("cancel greet", 2).contains("none is running"));
     assert!(c.fails("trace greet 9", 3).contains("no shard 9"));
     assert!(c.ok("events greet:manual:k1 -f").contains("run_settled"));
 
@@ -151,14 +190,30 @@ fn dev_runs_jobs_and_leaves_a_history_that_is_accepted() {
     assert!(out(&failed).contains("sichen retry"), "{}", out(&failed));
     let shown = c.ok("describe run team/flaky:manual:k");
     assert!(shown.contains("asked-to-fail: no luck"), "{shown}");
+    let meant = c.fails("retry team/flaky", 2);
+    assert!(meant.contains("`sichen retry "), "{meant}");
+    let wrong = c.ok("doctor");
+    assert!(wrong.contains("dead-letters team/flaky"), "{wrong}");
     assert!(
         c.ok("retry team/flaky:manual:k --wait")
             .contains("succeeded")
     );
+    // What had failed, and what followed, is still there.
+    let shown = c.ok("describe run team/flaky:manual:k");
+    for part in ["asked-to-fail: no luck → the shard has failed", "round 2"] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
 
+    // A job that has not run yet, or is paused, is explained too.
+    let idle = c.ok("explain slow");
+    assert!(idle.contains("no run yet") && idle.contains("`sichen run slow`"));
+    assert!(c.fails("trace slow", 3).contains("no run yet"));
     assert!(c.ok("pause greet").contains("paused"));
+    let paused = c.ok("explain greet");
+    assert!(paused.contains("`sichen resume greet`"), "{paused}");
     assert_eq!(c.json("get jobs")["items"][0]["paused"], true);
     assert!(c.ok("resume greet").contains("resumed"));
+    a_planned_time_that_was_not_run_leads_to_its_record(&dev);
     // What nobody can run says so.
     let nobody = dev.dir.path().join("nobody.yaml");
     let text = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: nobody }\nspec: { run: { handler: nothing } }\n";

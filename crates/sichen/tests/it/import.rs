@@ -31,7 +31,11 @@ fn imported_jobs_are_applied_and_a_suspended_one_never_fires() {
     let manifest = dir.path().join("cron.yaml");
     std::fs::write(&manifest, CRON_JOB).unwrap();
     let apply = format!("import kubernetes {} --apply", manifest.display());
-    client.ok(&apply);
+    let first = client.ok(&apply);
+    assert!(
+        first.contains("report created") && first.contains("paused"),
+        "{first}"
+    );
     let jobs = client.json("get jobs");
     assert_eq!(jobs["items"][0]["paused"], true, "{jobs}");
     assert!(client.ok(&apply).contains("unchanged"));

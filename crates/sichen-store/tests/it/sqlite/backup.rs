@@ -148,6 +148,10 @@ fn a_backup_never_replaces_what_is_there_and_takes_over_what_a_killed_one_left()
     let refused = SqliteStore::back_up(dir.path(), &file).unwrap_err();
     assert!(refused.to_string().starts_with("SC3010"), "{refused}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    for nowhere in ["no/d.db", "no/"] {
+        let refused = SqliteStore::back_up(dir.path(), &to.path().join(nowhere)).unwrap_err();
+        assert!(refused.to_string().contains("make it first"), "{refused}");
+    }
     let file = to.path().join("c.db");
     std::fs::write(to.path().join("c.db.part"), vec![7; 1 << 20]).unwrap();
     SqliteStore::back_up(dir.path(), &file).unwrap();

@@ -136,3 +136,21 @@ fn a_job_that_follows_its_open_run_has_not_ended() {
     check(serde_json::json!([{"at": "2020-01-01T00:00:00Z"}]), 1, true);
     check(serde_json::json!([]), 0, false);
 }
+
+#[test]
+fn what_a_good_token_may_not_see_is_not_called_a_fault() {
+    let mut found = Findings::default();
+    let text = "SC6002: this needs the role viewer in all namespaces (`*`), and token eve has \
+                `default=viewer`; an administrator gives it with a new token";
+    let denied = Failure::new(Exit::Denied, text);
+    assert_eq!(found.got::<()>("clock", Err(denied)), None);
+    let wrong = Failure::new(Exit::Denied, "SC6001: the token is wrong");
+    assert_eq!(found.got::<()>("server", Err(wrong)), None);
+    let grades: Vec<Grade> = found.checks.iter().map(|c| c.grade).collect();
+    assert_eq!(grades, [Grade::Warn, Grade::Fail]);
+    assert!(
+        found.checks[0]
+            .text
+            .starts_with("not looked at: this needs")
+    );
+}

@@ -17,6 +17,7 @@ use sichen_core::schedule::cron::{Cron, Dialect};
 use sichen_core::schedule::zone_by_name;
 
 use super::source::{Import, Imported, Level, document, slug};
+use crate::output;
 
 /// Bytes of a crontab.
 pub const MAX_CRONTAB_BYTES: usize = 1 << 20;
@@ -370,6 +371,9 @@ fn expression(times: &str) -> Result<String, (&'static str, String)> {
     }
 }
 
+/// What stands for the field where a line is no entry at all.
+pub const NO_ENTRY: &str = "";
+
 /// An entry's parts.
 struct Entry<'a> {
     times: &'a str,
@@ -381,14 +385,15 @@ fn split_entry(text: &str, system: bool) -> Result<Entry<'_>, (&'static str, Str
     let text = text.trim_start_matches([' ', '\t']);
     let fields = if text.starts_with('@') { 1 } else { 5 };
     let mut rest = text;
-    for n in 0..fields + usize::from(system) {
+    for _ in 0..fields + usize::from(system) {
         let Some(end) = rest.find([' ', '\t']) else {
             let wanted = if system {
                 "five times (or a nickname), a user and a command"
             } else {
                 "five times (or a nickname) and a command"
             };
-            return Err(("", format!("{n} fields and a rest; an entry has {wanted}")));
+            let n = output::count(text.split_whitespace().count() as u64, "word");
+            return Err((NO_ENTRY, format!("{n} alone; an entry has {wanted}")));
         };
         rest = rest[end..].trim_start_matches([' ', '\t']);
     }
@@ -459,12 +464,45 @@ fn title(comments: &[String]) -> Option<String> {
     (!title.is_empty()).then_some(title)
 }
 
+/// Programs that only run another one: their options that take a word, and how many words stand
+/// before the other program's.
+const WRAPPERS: &[(&str, &[&str], usize)] = &[
+    ("test", &[], 0),
+    ("[", &[], 0),
+    ("nice", &["-n"], 0),
+    ("ionice", &["-c", "-n"], 0),
+    ("exec", &["-a"], 0),
+    ("sudo", &["-u", "-g"], 0),
+    ("env", &["-u", "-C"], 0),
+    ("timeout", &["-k", "-s"], 1),
+    ("flock", &["-w", "-E"], 1),
+    ("nohup", &[], 0),
+    ("chronic", &[], 0),
+];
+
+/// The words of a simple command without what only wraps it.
+fn unwrapped(command: &str) -> Vec<&str> {
+    let mut words = command.split_whitespace().peekable();
+    while let Some(word) = words.peek() {
+        let name = word.rsplit('/').next();
+        let Some((_, valued, operands)) = WRAPPERS.iter().find(|w| Some(w.0) == name) else {
+            break;
+        };
+        words.next();
+        while let Some(option) = words.next_if(|w| w.starts_with('-') || w.contains('=')) {
+            if valued.contains(&option) {
+                words.next();
+            }
+        }
+        for _ in 0..*operands {
+            words.next();
+        }
+    }
+    words.collect()
+}
+
 /// The word of a command that tells most: the program, past what only wraps it.
 fn program(command: &str) -> String {
-    const WRAPPERS: &[&str] = &[
-        "test", "[", "nice", "ionice", "exec", "sudo", "env", "timeout", "flock", "nohup",
-        "chronic",
-    ];
     let separators = [';', '&', '|', '(', ')', '{', '}'];
     let mut parts = command
         .split(separators)
@@ -476,9 +514,9 @@ fn program(command: &str) -> String {
         .find(plain)
         .or(parts.next())
         .unwrap_or(command);
-    let words = part.split_whitespace().filter(|word| {
+    let words = unwrapped(part).into_iter().filter(|word| {
         let option = word.starts_with(['-', '>', '<']) || word.contains('=');
-        !option && !word.bytes().all(|b| b.is_ascii_digit()) && !WRAPPERS.contains(word)
+        !option && !word.bytes().all(|b| b.is_ascii_digit())
     });
     let mut words = words.map(|word| {
         let name = word

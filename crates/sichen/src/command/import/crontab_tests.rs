@@ -282,3 +282,17 @@ fn a_job_with_other_times_than_its_source_is_found() {
     let difference = import.jobs[0].prove(NOW, 300).unwrap_err();
     assert!(difference.contains("2027-03-28T01:00:00Z"), "{difference}");
 }
+
+#[test]
+fn a_job_is_named_after_what_runs_past_what_wraps_it() {
+    let check = |command: &str, name: &str| {
+        let job = job(&format!("1 2 * * * {command}\n"));
+        assert_eq!(job["metadata"]["name"], name, "{command}");
+    };
+    check("/opt/bin/backup.sh --full", "backup");
+    check("flock -n /tmp/l /usr/bin/backup", "backup");
+    check("/usr/bin/flock -w 5 /tmp/l /usr/bin/backup", "backup");
+    check("timeout -k 5s 10m nice -n 10 /opt/report", "report");
+    check("sudo -u www /opt/clean 3", "clean");
+    check("env LANG=C ionice -c 2 /opt/clean", "clean");
+}

@@ -118,6 +118,11 @@ impl Imported {
         }
     }
 
+    pub fn namespace(&self) -> &str {
+        let namespace = self.document["metadata"]["namespace"].as_str();
+        namespace.unwrap_or("default")
+    }
+
     pub fn name(&self) -> &str {
         self.document["metadata"]["name"]
             .as_str()

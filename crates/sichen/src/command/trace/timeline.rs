@@ -46,8 +46,10 @@ pub struct Entry {
 #[derive(Default)]
 struct Shard {
     worker: String,
-    /// How and when its last attempt ended.
-    ended: Option<(String, Option<Timestamp>)>,
+    /// How its last attempt ended.
+    ended: Option<String>,
+    /// Since when it waits for another one: that end, or the retry of what had failed.
+    waits: Option<Timestamp>,
     /// The entry of its checkpoints, while nothing else of it has come in between.
     checkpoints: Option<(usize, u64)>,
 }
@@ -83,6 +85,19 @@ pub fn entries(run: &Run, shard: Option<i32>, events: &[Event], all: bool) -> Ve
         entry.at = moment(&entry.at).map_or_else(|| entry.at.clone(), |at| format!("{at:.3}"));
     }
     line.entries
+}
+
+/// The attempts that did not succeed, each with what followed, and the retries of the run.
+pub fn setbacks(run: &Run, events: &[Event]) -> Vec<Entry> {
+    let is_setback = |e: &&Event| match e.kind.as_str() {
+        "attempt_ended" => e.data["end"].as_str() != Some("succeeded"),
+        kind => kind == "run_reopened",
+    };
+    let events: Vec<Event> = events.iter().filter(is_setback).cloned().collect();
+    let mut entries = entries(run, None, &events, true);
+    // Without the frame of a life.
+    entries.retain(|e| !e.events.is_empty());
+    entries
 }
 
 fn moment(text: &str) -> Option<Timestamp> {
@@ -194,10 +209,11 @@ impl Line {
                     format!("no dead letter any more, by {by}: {reason}"),
                 )
             }
-            "shard_reopened" => (
-                "reopened".to_owned(),
-                "waits again, with a new budget of attempts".to_owned(),
-            ),
+            "shard_reopened" => {
+                (shard.ended, shard.waits) = (None, moment(&e.at));
+                let text = "waits again, with a new budget of attempts";
+                ("reopened".to_owned(), text.to_owned())
+            }
             other => (other.to_owned(), e.cause.clone()),
         };
         self.push(&e.at, Some(e), &what, &text);
@@ -242,17 +258,15 @@ fn granted(shard: &mut Shard, e: &Event) -> (String, String) {
     if from > 0 {
         text.push_str(&format!(", from checkpoint {from}"));
     }
-    let before = shard.ended.take();
     let mut what = "granted";
-    if let Some((end, at)) = before {
-        if end == "lost" {
-            what = "taken over";
-            text.push_str(&format!(", after {} was lost", shard.worker));
-        }
-        let wait = at.zip(moment(&e.at)).map(|(a, b)| b.duration_since(a));
-        if let Some(wait) = wait.filter(|w| w.as_millis() >= 1) {
-            text.push_str(&format!(", after a wait of {}", output::span(wait)));
-        }
+    if shard.ended.take().is_some_and(|end| end == "lost") {
+        what = "taken over";
+        text.push_str(&format!(", after {} was lost", shard.worker));
+    }
+    let wait = shard.waits.take().zip(moment(&e.at));
+    let wait = wait.map(|(from, to)| to.duration_since(from));
+    if let Some(wait) = wait.filter(|w| w.as_millis() >= 1) {
+        text.push_str(&format!(", after a wait of {}", output::span(wait)));
     }
     shard.worker = worker;
     (what.to_owned(), text)
@@ -283,7 +297,8 @@ fn ended(shard: &mut Shard, e: &Event) -> (String, String) {
     if parts.is_empty() {
         parts.push(format!("by {}", e.actor));
     }
-    shard.ended = Some((end.to_owned(), moment(&e.at)));
+    shard.ended = Some(end.to_owned());
+    shard.waits = moment(&e.at).filter(|_| matches!(e.to.as_str(), "retry" | "scheduled"));
     (end.replace('_', " "), parts.join(" → "))
 }
 

@@ -152,3 +152,28 @@ fn a_shard_alone_has_its_runs_frame() {
     assert_eq!(words[..3], ["planned", "created", "granted"]);
     assert_eq!(told.last().unwrap().text, "the run succeeded");
 }
+
+#[test]
+fn what_was_retried_waited_since_the_retry() {
+    let failed = json!({ "end": "failed", "code": "exit-1", "message": "", "token": 1 });
+    let granted = |attempt| json!({ "worker": "a", "attempt": attempt, "token": attempt });
+    let events = [
+        event(1, 5, "shard", "attempt_granted", "running", granted(1)),
+        event(2, 100, "shard", "attempt_ended", "failed", failed),
+        event(3, 20_100, "shard", "shard_reopened", "scheduled", json!({})),
+        event(4, 20_103, "shard", "attempt_granted", "running", granted(2)),
+    ];
+    let told = entries(&run(), None, &events, false);
+    let last = told.last().map(|e| e.text.as_str());
+    assert_eq!(last, Some("to a, token 2, after a wait of 3ms"));
+}
+
+#[test]
+fn setbacks_are_the_attempts_that_did_not_succeed_with_what_followed() {
+    let told = setbacks(&run(), &life());
+    let told: Vec<_> = told.iter().map(|e| (e.attempt, e.text.as_str())).collect();
+    assert_eq!(
+        told,
+        [(Some(1), "session_expired → it will be tried again")]
+    );
+}
