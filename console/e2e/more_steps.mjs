@@ -1,5 +1,14 @@
 // The form, importing, the Gantt view, what a worker runs, and who changed what.
 
+const ODD_MONDAYS = `apiVersion: sichen/v1
+kind: Job
+metadata: { name: odd-mondays }
+spec:
+  run: { handler: noop }
+  timeZone: UTC
+  schedules: [{ cron: "0 9 */2 * 1" }]
+`;
+
 const CRONTAB = `# nightly things
 30 3 * * * /usr/local/bin/backup --all
 */5 * * * 1-5 /bin/true
@@ -31,6 +40,31 @@ export const moreSteps = (t) => [
       equal(document.spec.shards, { count: 7 }, "the shards");
       equal(document.spec.retry.maxAttempts, 2, "the attempts");
       equal(document.spec.schedules, [{ cron: "15 2 * * *" }], "the schedules");
+    },
+  ],
+  [
+    // CRON-008
+    "a cron expression is explained in the words of the rules that plan it",
+    async () => {
+      const { at, page, cluster, equal, holds } = t;
+      await cluster.apply(ODD_MONDAYS);
+      const { cron, items } = await cluster.api("/jobs/default/odd-mondays/next?count=4");
+      for (const item of items) {
+        const day = new Date(item);
+        const is = day.getUTCDay() === 1 && day.getUTCDate() % 2 === 1;
+        holds(is, `${item} is a Monday on an odd date`);
+      }
+      await at("/jobs/default/odd-mondays");
+      const shown = page.locator('[data-cron="0 9 */2 * 1"]');
+      await shown.waitFor();
+      equal(await shown.textContent(), `${cron[0].cron} ${cron[0].en}`, "the words");
+      const instants = page.locator("section", { has: shown }).locator("time");
+      const dates = await instants.evaluateAll((all) => all.map((time) => time.dateTime));
+      equal(
+        dates.map((date) => Date.parse(date)),
+        (await cluster.api("/jobs/default/odd-mondays/next?count=10")).items.map(Date.parse),
+        "the times",
+      );
     },
   ],
   [

@@ -1,12 +1,12 @@
 // One job: what comes, what ran, what did not and why, its document through time, its backfills.
-import { Alert, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
+import { Alert, Code, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNavigate, useParams } from "react-router";
 import { act } from "../api/actions";
 import type { Job } from "../api/client";
 import { type JobName, query, shownJob } from "../api/queries";
-import { useWords } from "../i18n/words";
+import { useLanguage, useWords } from "../i18n/words";
 import { between, clockChange, length } from "../time/instant";
 import { Instant } from "../time/zone";
 import { Confirm, Effect } from "../ui/confirm";
@@ -146,12 +146,13 @@ function Found({ job }: { job: Job }) {
 }
 
 function Coming({ job }: { job: Job }) {
-  const { job: words, words: common } = useWords();
+  const { language, words: all } = useLanguage();
+  const { job: words, words: common } = all;
   const asked = useQuery(query.next(job, 10));
   return (
     <Section title={words.coming}>
       <Loaded asked={asked}>
-        {({ items, paused, time_zone }) =>
+        {({ items, paused, time_zone, cron }) =>
           items.length === 0 ? (
             <Empty>{words.comingNone}</Empty>
           ) : (
@@ -161,6 +162,11 @@ function Coming({ job }: { job: Job }) {
                   {words.comingPaused}
                 </Alert>
               )}
+              {cron?.map((schedule) => (
+                <Text key={schedule.cron} size="sm" mb="xs" data-cron={schedule.cron}>
+                  <Code>{schedule.cron}</Code> {schedule[language]}
+                </Text>
+              ))}
               <List size="sm" spacing={2} listStyleType="none">
                 {items.map((at, index) => (
                   <List.Item key={at}>

@@ -94,6 +94,7 @@ pub const UNSWEPT: &[&str] = &[
     "begin_restore",
     "decide_restore",
     "remove_history",
+    "settle",
     "settle_runs",
     "renew_sessions",
     "renew_node",

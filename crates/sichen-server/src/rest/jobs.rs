@@ -11,6 +11,7 @@ use sichen_core::document::{Metadata, Problem};
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
 use sichen_core::port;
+use sichen_core::schedule::cron::Language;
 use sichen_engine::control::{self, Turn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -455,9 +456,18 @@ pub(super) async fn next(
         items.push(convert::at(next, &zone));
         last = next;
     }
+    let uid = job.uid.to_string();
+    let cron = document.spec.schedules.iter().filter_map(|schedule| {
+        Some(wire::CronInWords {
+            cron: schedule.cron.clone()?,
+            en: schedule.cron_in_words(&uid, Language::English)?,
+            zh: schedule.cron_in_words(&uid, Language::Chinese)?,
+        })
+    });
     Ok(Json(wire::NextInstants {
         time_zone: document.spec.time_zone.clone(),
         paused: job.paused,
         items,
+        cron: cron.collect(),
     }))
 }

@@ -51,8 +51,8 @@ pub use dead_letters::{DeadLetter, DeadLetterPage, DiscardRun};
 pub use history::{ChangeMade, ChangePage, Event, EventPage};
 pub use import::{ImportRemark, Imported, ImportedJob};
 pub use jobs::{
-    Applied, AppliedDocument, Change, Decision, DecisionPage, DeletedJob, Job, JobPage,
-    JobRevision, NextInstants, ValidDocument, Validated,
+    Applied, AppliedDocument, Change, CronInWords, Decision, DecisionPage, DeletedJob, Job,
+    JobPage, JobRevision, NextInstants, ValidDocument, Validated,
 };
 pub use namespaces::{Namespace, NamespacePage, SetNamespace};
 pub use overview::{JobCounts, LoadPart, Overview, RunCounts, SkippedInstants};

@@ -1,6 +1,7 @@
 //! Jobs over the API: applied, refused, paused, deleted.
 
 use reqwest::Method;
+use sichen_core::schedule::cron::{Cron, Dialect, Language};
 use sichen_server::rest::wire::{
     Applied, AppliedDocument, Change, DecisionPage, DeletedJob, Job, JobPage, JobRevision, Members,
     NextInstants, Run, StartedRun, Validated,
@@ -134,6 +135,35 @@ async fn api_002_misspelt_misplaced_and_mistyped_fields_are_refused() {
     let misplaced = format!("{ON_REQUEST}timeZone: UTC\n");
     let told = problem(node.post("/api/v1/jobs:apply", misplaced).await, 400).await;
     assert_eq!(told.problems[0].path, "timeZone");
+    node.stop().await;
+}
+
+/// CRON-008: the times and the words of an expression are those of the rules that plan it.
+#[tokio::test]
+async fn a_cron_expression_is_explained_by_the_rules_that_plan_it() {
+    let node = Node::start().await;
+    let stepped = "schedules: [{cron: '0 9 */2 * 1'}]\n  timeZone: UTC";
+    let text = ON_REQUEST.replace("spec:", &format!("spec:\n  {stepped}"));
+    let _: Applied = json(node.post("/api/v1/jobs:apply", text).await).await;
+    let next: NextInstants = node.read(&format!("{JOB}/next?count=20")).await;
+    assert_eq!(next.items.len(), 20);
+    for at in &next.items {
+        let at: jiff::Timestamp = at.parse().unwrap();
+        let date = jiff::tz::TimeZone::UTC.to_datetime(at).date();
+        let monday = date.weekday() == jiff::civil::Weekday::Monday;
+        assert!(monday && date.day() % 2 == 1, "{date}");
+    }
+    let cron = Cron::parse("0 9 */2 * 1", Dialect::Crontab, None).unwrap();
+    let [words] = &next.cron[..] else {
+        panic!("{next:?}")
+    };
+    assert_eq!(
+        (&*words.en, &*words.zh),
+        (
+            &*cron.explain(Language::English),
+            &*cron.explain(Language::Chinese)
+        )
+    );
     node.stop().await;
 }
 

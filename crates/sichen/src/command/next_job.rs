@@ -14,9 +14,9 @@ use serde::Serialize;
 use sichen_core::document::{Calendars, Document, ScheduleSpec, Timing};
 use sichen_core::ids::JobUid;
 use sichen_core::name::JobName;
-use sichen_core::schedule::cron::{Cron, Dialect, Language};
+use sichen_core::schedule::cron::Language;
 use sichen_core::schedule::zones::{self, Zones};
-use sichen_core::schedule::{Schedule, hash_of_key, zone_by_name, zone_data_version};
+use sichen_core::schedule::{Schedule, zone_by_name, zone_data_version};
 use sichen_server::rest::wire::Job;
 
 use super::next_calendar;
@@ -160,14 +160,7 @@ impl Preview {
         for (i, spec) in self.document.spec.schedules.iter().enumerate() {
             let mut note = match (&spec.cron, spec.every, &spec.at) {
                 (Some(text), ..) => {
-                    let dialect = spec.dialect.unwrap_or_else(|| Dialect::of(text));
-                    let cron = Cron::parse(text, dialect, Some(hash_of_key(&self.uid)));
-                    let (gap, fold) = dialect.default_policy();
-                    let words = cron.map(|cron| {
-                        let cron = cron.with_gap(spec.gap.unwrap_or(gap));
-                        cron.with_fold(spec.fold.unwrap_or(fold)).explain(language)
-                    });
-                    let words = words.unwrap_or_default();
+                    let words = spec.cron_in_words(&self.uid, language).unwrap_or_default();
                     format!("{text}: {words}")
                 }
                 (None, Some(every), _) => format!("every {every}"),

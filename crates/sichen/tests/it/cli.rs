@@ -74,9 +74,11 @@ fn a_planned_time_that_was_not_run_leads_to_its_record(dev: &Dev) {
                 timeZone: Asia/Shanghai, schedules: [{ cron: '* * * * * *' }] }\n";
     std::fs::write(&file, text).unwrap();
     c.ok(&format!("apply -f {}", file.display()));
-    c.ok("pause tick");
     let mut key = String::new();
-    until("a time has fallen into the pause", || {
+    // What falls into a pause is recorded when it ends.
+    until("a time has fallen into a pause", || {
+        c.ok("pause tick");
+        c.ok("resume tick");
         let view = c.json("describe job tick");
         let mut records = view["decisions"].as_array().unwrap().iter();
         let paused = records.find(|record| record["reason"] == "paused");

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Duration;
 use crate::schedule::calendar::Use;
-use crate::schedule::cron::{Dialect, Fold, Gap};
+use crate::schedule::cron::{Cron, Dialect, Fold, Gap, Language};
+use crate::schedule::hash_of_key;
 use crate::schedule::overlap::Overlap;
 
 /// One schedule: exactly one of `cron`, `every`, `at`, `after`, `continuous`.
@@ -57,6 +58,20 @@ pub struct ScheduleSpec {
     /// The first instant that may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+}
+
+impl ScheduleSpec {
+    /// What its cron expression means, and what it does when the clock changes; `None` if it has none that
+    /// can be read. `job` is the job's uid, by which an `H` is spread.
+    #[must_use]
+    pub fn cron_in_words(&self, job: &str, language: Language) -> Option<String> {
+        let text = self.cron.as_deref()?;
+        let dialect = self.dialect.unwrap_or_else(|| Dialect::of(text));
+        let cron = Cron::parse(text, dialect, Some(hash_of_key(job))).ok()?;
+        let (gap, fold) = dialect.default_policy();
+        let cron = cron.with_gap(self.gap.unwrap_or(gap));
+        Some(cron.with_fold(self.fold.unwrap_or(fold)).explain(language))
+    }
 }
 
 /// A calendar and what it does to the schedule.

@@ -164,6 +164,20 @@ pub struct NextInstants {
     pub paused: bool,
     /// Ascending; fewer than asked for if the schedules end.
     pub items: Vec<String>,
+    /// The cron expressions of its schedules, in words.
+    #[serde(default)]
+    pub cron: Vec<CronInWords>,
+}
+
+/// A cron expression, and what it means by the rules that plan the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CronInWords {
+    /// As it stands in the document.
+    pub cron: String,
+    /// In English.
+    pub en: String,
+    /// In Chinese.
+    pub zh: String,
 }
 
 /// The record that planned instants were not run.
