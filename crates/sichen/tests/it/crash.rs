@@ -198,11 +198,11 @@ fn dies(victim: &mut Process, point: &str, mut stir: impl FnMut()) -> bool {
     false
 }
 
-/// Workers that are not the victim: one that stays, and where the server is the victim one that
-/// comes and goes, in order and not.
+/// Workers that are not the victim, where that is the server: one that stays, and one that comes and goes, in
+/// order and not. Beside a worker that dies there is none: jobs would avoid the one that keeps dying.
 struct Others<'a> {
     site: &'a Site,
-    _steady: Process,
+    _steady: Option<Process>,
     restless: Option<Process>,
     since: Instant,
     turn: u32,
@@ -212,7 +212,7 @@ impl<'a> Others<'a> {
     fn new(site: &'a Site, who: Who) -> Self {
         Self {
             site,
-            _steady: site.worker("steady", ""),
+            _steady: (who == Who::Server).then(|| site.worker("steady", "")),
             restless: (who == Who::Server).then(|| site.worker("restless", "")),
             since: Instant::now(),
             turn: 0,
