@@ -1645,6 +1645,15 @@ export interface components {
             /** @description What the clock says: the database's, or this machine's for a store in a directory. */
             reading: string;
         };
+        /** @description A cron expression, and what it means by the rules that plan the job. */
+        CronInWords: {
+            /** @description As it stands in the document. */
+            cron: string;
+            /** @description In English. */
+            en: string;
+            /** @description In Chinese. */
+            zh: string;
+        };
         /** @description A shard that failed for good, or used up its attempts, in a run that ended `failed` or `partial`. */
         DeadLetter: {
             /** @description The job. */
@@ -2156,6 +2165,8 @@ export interface components {
         };
         /** @description Planned instants of a job from now on. */
         NextInstants: {
+            /** @description The cron expressions of its schedules, in words. */
+            cron?: components["schemas"]["CronInWords"][];
             /** @description Ascending; fewer than asked for if the schedules end. */
             items: string[];
             /** @description Whether the job is paused, and none of these will run before it is resumed. */
