@@ -32,7 +32,7 @@ use state::State;
 
 /// How often a node that is alone looks whether it still is, and how often if it would hear of another.
 const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(2);
-const LOOK_HEARING: SignedDuration = SignedDuration::from_secs(30);
+const LOOK_HEARING: SignedDuration = SignedDuration::from_secs(2);
 /// From the last use of a duty to its being given up.
 const LEAVING: SignedDuration = SignedDuration::from_millis(100);
 /// How long a peer's sign may be out before its process counts as gone.

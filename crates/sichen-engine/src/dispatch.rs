@@ -44,7 +44,7 @@ use unknown::unknown_outcomes;
 
 /// The longest time between two looks at the tables, and where nobody else writes them.
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
-const SWEEP_ALONE: SignedDuration = SignedDuration::from_secs(30);
+const SWEEP_ALONE: SignedDuration = SignedDuration::from_secs(10);
 /// The time between looks while it is not known what all sessions hold and shards ask for resources.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(100);
 

@@ -381,7 +381,7 @@ const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
 const WITH_PEERS: Duration = Duration::from_secs(1);
 
 /// The longest period, where nobody else writes the tables; and the longest where that is not known.
-const ALONE: Duration = Duration::from_secs(30);
+const ALONE: Duration = Duration::from_secs(10);
 const PERHAPS_ALONE: Duration = Duration::from_secs(10);
 
 /// The running loops of a node.
