@@ -29,6 +29,8 @@ pub(super) struct Slots {
 struct Session {
     slots: u64,
     held: u64,
+    /// Whether it was told of: once says it all.
+    told: bool,
 }
 
 impl Slots {
@@ -39,7 +41,9 @@ impl Slots {
         of.held += 1;
         self.holders.insert(key, session);
         let (held, slots) = (of.held, of.slots);
-        (held > slots).then(|| format!("session {session} holds {held} shards in {slots} slots"))
+        let over = held > slots && !of.told;
+        of.told |= over;
+        over.then(|| format!("session {session} holds {held} shards in {slots} slots"))
     }
 
     fn free(&mut self, key: ShardKey) {
@@ -57,7 +61,11 @@ impl Checker {
             (Entity::Session(id), Kind::SessionRegistered) => {
                 let slots = Fields::of(event).ok().and_then(|data| data.slots);
                 if let Some(slots) = slots {
-                    let session = Session { slots, held: 0 };
+                    let session = Session {
+                        slots,
+                        held: 0,
+                        told: false,
+                    };
                     self.slots.sessions.insert(*id, session);
                 }
                 None
