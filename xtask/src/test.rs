@@ -31,7 +31,7 @@ const CHAOS: &[&str] = &[
     "freeze-worker",
     "freeze-peer",
     "kill-peer",
-    "partition-worker",
+    "one-way-cut",
     "lost-database-answers",
     "database-crash",
 ];

@@ -245,7 +245,7 @@ impl PostgresStore {
 
     /// Takes note of where the database is, and of a copy or another timeline ([`restored::settle`]).
     async fn settle(&self) -> Result<(), Error> {
-        let places: Answer<'_, _> = read!(self, [], |read| restored::places(read).await);
+        let places: Answer<'_, _> = glance!(self, [], |read| restored::places(read).await);
         let changed = match places.await {
             Ok((now, before)) => now != before,
             Err(error) => {

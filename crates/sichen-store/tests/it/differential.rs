@@ -755,6 +755,8 @@ impl Pair {
             .then(|| now + SignedDuration::from_secs(self.dice.roll(30) as i64));
         terms.uses = self.weights();
         let born = self.dice.once_in(3);
+        let mut spaces = dump.namespaces.iter();
+        let limited = spaces.any(|n| n.name == job.name.namespace && n.max_running.is_some());
         let what = self.dice.pick(WaitsFor::ALL).copied();
         let waits = what.filter(|_| self.dice.once_in(6)).map(|what| Waits {
             what,
@@ -776,10 +778,11 @@ impl Pair {
             waits,
             counted: self.dice.once_in(6).then(|| Counted::of(job)),
             digest: ["x", "y"][self.dice.roll(6) / 5].to_owned(),
+            // Not every store counts a namespace's shards where it writes runs: one may grant, another may not.
             born_leased: self
                 .dice
                 .pick(&dump.sessions)
-                .filter(|_| born)
+                .filter(|_| born && !limited)
                 .map(|s| s.id),
             timeouts: self.timeouts(),
         }
