@@ -129,7 +129,7 @@ async fn what_was_committed_is_counted_once() {
     node.stop().await;
 }
 
-/// One that blocks many instants has one record, which grows: all of it is counted.
+/// MISS-009: One that blocks many instants has one record, which grows: all of it is counted.
 #[tokio::test]
 async fn each_skipped_instant_is_counted_however_few_records_say_so() {
     let node = Node::start().await;
@@ -238,7 +238,7 @@ async fn a_node_that_can_do_nothing_says_so_in_its_numbers() {
     node.stop().await;
 }
 
-/// The rules of `deploy/`, as the guide shows them: each is raised and cleared by series of its own.
+/// MISS-009: The rules of `deploy/`, as the guide shows them: each is raised and cleared by series of its own.
 #[test]
 fn each_rule_is_raised_and_cleared() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
