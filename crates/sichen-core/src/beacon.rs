@@ -74,11 +74,6 @@ pub trait Beacon: Send + Sync + fmt::Debug + 'static {
     fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>>;
     /// Tells all peers. Never waits.
     fn tell(&self, hint: Hint);
-    /// Whether what peers tell comes through now, so that a newcomer would be heard of. Between a
-    /// [`Heard::Lost`] and the hint [`Hint::Members`] that follows a new connection it does not.
-    fn hears(&self) -> bool {
-        false
-    }
     /// The next thing that is heard.
     fn hear(&self) -> Pin<Box<dyn Future<Output = Heard> + Send + '_>>;
 }

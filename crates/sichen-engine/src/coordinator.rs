@@ -30,9 +30,8 @@ use tokio::sync::Notify;
 use crate::context::Context;
 use state::State;
 
-/// How often a node that is alone looks whether it still is, and how often if it would hear of another.
+/// How often a node that is alone looks whether it still is.
 const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(2);
-const LOOK_HEARING: SignedDuration = SignedDuration::from_secs(2);
 /// From the last use of a duty to its being given up.
 const LEAVING: SignedDuration = SignedDuration::from_millis(100);
 /// How long a peer's sign may be out before its process counts as gone.
@@ -123,11 +122,7 @@ impl Coordinator {
         self.wear_leases(now, told).await?;
         {
             let mut state = self.lock();
-            let alone = match self.beacon.hears() {
-                true => LOOK_HEARING,
-                false => LOOK_ALONE,
-            };
-            if !state.must_look(now, alone) {
+            if !state.must_look(now, LOOK_ALONE) {
                 state.held_until = until.filter(|_| state.whole);
                 return Ok(told);
             }
@@ -321,13 +316,6 @@ impl Coordinator {
     #[must_use]
     pub fn has_peers(&self) -> bool {
         self.lock().peers
-    }
-
-    /// Whether nobody else writes, and a newcomer would be heard of: then nothing happens in the store
-    /// that is not known here.
-    #[must_use]
-    pub fn is_surely_alone(&self) -> bool {
-        self.beacon.hears() && !self.has_peers()
     }
 
     /// The address of the peer that owns `pool`, looked up anew unless that was done just now;

@@ -42,9 +42,8 @@ use crate::signs::Signs;
 use crate::work::Work;
 use unknown::unknown_outcomes;
 
-/// The longest time between two looks at the tables, and where nobody else writes them.
+/// The longest time between two looks at the tables.
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
-const SWEEP_ALONE: SignedDuration = SignedDuration::from_secs(10);
 /// The time between looks while it is not known what all sessions hold and shards ask for resources.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(100);
 
@@ -202,11 +201,7 @@ impl Dispatcher {
             pass.next_ready = pass.next_ready.into_iter().chain(next).min();
         }
         self.capacities.looked(now);
-        let sweep = match self.coordinator.is_surely_alone() {
-            true => SWEEP_ALONE,
-            false => SWEEP,
-        };
-        let sweep = now.checked_add(sweep).ok();
+        let sweep = now.checked_add(SWEEP).ok();
         *self.lock_next() = pass.next_ready.into_iter().chain(sweep).min();
         Ok(pass)
     }

@@ -298,30 +298,36 @@ impl Engine {
         );
         let e = self.clone();
         let hint: Hint = |e| &e.wake.dispatch;
-        running.spawn("dispatch", outage.clone(), ALONE, Some(hint), move |now| {
-            let e = e.clone();
-            async move {
-                // A look asks for the next one itself, so that hints don't put it off.
-                let (look, hand_out) = e.wake.asked();
-                let little = hand_out || e.dispatcher.capacity_is_due(now);
-                if little && !look && !e.dispatcher.look_is_due(now) {
-                    let pass = e.dispatcher.hand_out(now).await?;
-                    // Who was refused waits, and who may have it is to be looked at anew.
-                    if pass.next_ready.is_none() && pass.refused == 0 {
-                        return Ok(e.dispatcher.next_look());
+        running.spawn(
+            "dispatch",
+            outage.clone(),
+            Duration::from_secs(10),
+            Some(hint),
+            move |now| {
+                let e = e.clone();
+                async move {
+                    // A look asks for the next one itself, so that hints don't put it off.
+                    let (look, hand_out) = e.wake.asked();
+                    let little = hand_out || e.dispatcher.capacity_is_due(now);
+                    if little && !look && !e.dispatcher.look_is_due(now) {
+                        let pass = e.dispatcher.hand_out(now).await?;
+                        // Who was refused waits, and who may have it is to be looked at anew.
+                        if pass.next_ready.is_none() && pass.refused == 0 {
+                            return Ok(e.dispatcher.next_look());
+                        }
                     }
+                    let pass = e.dispatcher.run_once(now).await?;
+                    if pass.limits_run {
+                        e.wake.trigger();
+                    }
+                    // A refused grant means that the snapshot was old: look again at once.
+                    if pass.refused > 0 {
+                        e.wake.dispatch();
+                    }
+                    Ok(e.dispatcher.next_look())
                 }
-                let pass = e.dispatcher.run_once(now).await?;
-                if pass.limits_run {
-                    e.wake.trigger();
-                }
-                // A refused grant means that the snapshot was old: look again at once.
-                if pass.refused > 0 {
-                    e.wake.dispatch();
-                }
-                Ok(e.dispatcher.next_look())
-            }
-        });
+            },
+        );
         let e = self.clone();
         let hint: Hint = |e| &e.wake.reap;
         let sweep = Duration::from_secs(10);
@@ -336,7 +342,7 @@ impl Engine {
         });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.backfill;
-        running.spawn("backfill", outage.clone(), ALONE, Some(hint), move |now| {
+        running.spawn("backfill", outage.clone(), sweep, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let pass = e.backfiller.run_once(now).await?;
@@ -380,10 +386,6 @@ const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
 /// a job there, wakes nobody here.
 const WITH_PEERS: Duration = Duration::from_secs(1);
 
-/// The longest period, where nobody else writes the tables; and the longest where that is not known.
-const ALONE: Duration = Duration::from_secs(10);
-const PERHAPS_ALONE: Duration = Duration::from_secs(10);
-
 /// The running loops of a node.
 #[derive(Debug)]
 pub struct Running {
@@ -426,14 +428,8 @@ impl Running {
                         {
                             engine.reaper.hold(now);
                         }
-                        let coordinator = &engine.coordinator;
-                        let most = if hint.is_none() || coordinator.is_surely_alone() {
-                            period
-                        } else if coordinator.has_peers() {
-                            period.min(WITH_PEERS)
-                        } else {
-                            period.min(PERHAPS_ALONE)
-                        };
+                        let peers = hint.is_some() && engine.coordinator.has_peers();
+                        let most = if peers { period.min(WITH_PEERS) } else { period };
                         wait.map_or(most, |wait| wait.min(most))
                     }
                     Err(error) => {

@@ -289,10 +289,6 @@ impl Beacon for PostgresBeacon {
         self.changed.notify_one();
     }
 
-    fn hears(&self) -> bool {
-        self.lock().open.is_some()
-    }
-
     fn hear(&self) -> Pin<Box<dyn Future<Output = Heard> + Send + '_>> {
         Box::pin(async {
             match self.heard.lock().await.recv().await {
