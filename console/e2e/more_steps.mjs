@@ -68,6 +68,27 @@ export const moreSteps = (t) => [
     },
   ],
   [
+    "an edit that others have overtaken is refused, and saved over them only when that is asked for",
+    async () => {
+      const { at, click, see, page, cluster, shot, serious, equal } = t;
+      await at("/jobs/default/formed/edit?as=form");
+      const shards = page.getByLabel("Shards", { exact: true });
+      await shards.fill("9");
+      const { document } = await cluster.api("/jobs/default/formed");
+      const others = { ...document, spec: { ...document.spec, priority: 5 } };
+      await cluster.apply(JSON.stringify(others));
+      await click("button", "Save");
+      await see(/has revision 2 by now, you go by 1/);
+      await shot("overtaken");
+      await serious("an overtaken edit");
+      equal((await cluster.api("/jobs/default/formed")).revision, 2, "nothing was written");
+      await click("button", "Save over it");
+      await page.waitForURL("**/jobs/default/formed");
+      const saved = await cluster.api("/jobs/default/formed");
+      equal([saved.revision, saved.document.spec.shards], [3, { count: 9 }], "what is there now");
+    },
+  ],
+  [
     "a crontab is pasted, told line by line, and applied when it was seen",
     async () => {
       const { at, see, click, page, cluster, shot, serious, holds } = t;

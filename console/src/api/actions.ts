@@ -13,13 +13,18 @@ import type { JobName } from "./queries";
 
 const path = (job: JobName) => ({ path: { namespace: job.namespace, name: job.name } });
 
+/** What an edit goes by. */
+export type JobRevision = { uid: string; revision: number };
+
 /** Documents go as they were typed: the server reads YAML and JSON, and counts lines. */
 const asTyped = { bodySerializer: (body: unknown) => String(body) };
 
 export const act = {
-  apply: (text: string) =>
+  /** With `of`, only if that revision of the job is still the one in force. */
+  apply: (text: string, of?: JobRevision) =>
     answer(
       client.POST("/api/v1/jobs:apply", {
+        params: { header: { "If-Match": of && `"${of.uid}.${of.revision}"` } },
         body: text as never,
         headers: { "Content-Type": "application/yaml" },
         ...asTyped,

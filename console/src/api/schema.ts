@@ -3533,6 +3533,8 @@ export interface operations {
         responses: {
             200: {
                 headers: {
+                    /** @description The job and its revision, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3552,7 +3554,10 @@ export interface operations {
     jobs_delete: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The job's `ETag`: it is refused (412) if it is another by now, or has another revision */
+                "If-Match"?: string | null;
+            };
             path: {
                 namespace: string;
                 name: string;
@@ -3985,7 +3990,12 @@ export interface operations {
                 /** @description `calendars` or `jobs`; both if left out. */
                 only?: components["schemas"]["What"];
             };
-            header?: never;
+            header?: {
+                /** @description The `ETag` of the one job of the body: it is refused (412) if that job is another by now, or has another revision; `*`: if there is none */
+                "If-Match"?: string | null;
+                /** @description `*`: it is refused (412) if there is a job of that name */
+                "If-None-Match"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };

@@ -226,6 +226,7 @@ export const en = {
     line: (line: number) => `line ${line}`,
     diff: "What would change",
     noDiff: "Nothing would change.",
+    saveOver: "Save over it",
     saved: "Saved",
     upload: "YAML of the document",
     result: (name: string, change: string) => `${name}: ${change}`,

@@ -219,6 +219,7 @@ export const zh: Messages = {
     line: (line) => `第 ${line} 行`,
     diff: "将要改变的内容",
     noDiff: "什么也不会改变。",
+    saveOver: "覆盖保存",
     saved: "已保存",
     upload: "文档的 YAML",
     result: (name, change) => `${name}：${change}`,

@@ -3,7 +3,7 @@ import { Alert, Button, Group, List, SegmentedControl, Stack, Text } from "@mant
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
-import { act } from "../api/actions";
+import { act, type JobRevision } from "../api/actions";
 import { Refused } from "../api/client";
 import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
@@ -59,7 +59,9 @@ function EditOne({ namespace, name }: { namespace: string; name: string }) {
   return (
     <Page title={edit.title(shownJob({ namespace, name }))}>
       <Loaded asked={asked}>
-        {(job) => <Editing before={yaml(job.document)} start={yaml(job.document)} mayForm />}
+        {(job) => (
+          <Editing before={yaml(job.document)} start={yaml(job.document)} of={job} mayForm />
+        )}
       </Loaded>
     </Page>
   );
@@ -69,10 +71,12 @@ function EditOne({ namespace, name }: { namespace: string; name: string }) {
 export function Editing({
   before,
   start,
+  of,
   mayForm,
 }: {
   before: string;
   start: string;
+  of?: JobRevision;
   mayForm?: boolean;
 }) {
   const { edit, form } = useWords();
@@ -80,12 +84,12 @@ export function Editing({
   const asForm = mayForm === true && params.get("as") === "form";
   const navigate = useNavigate();
   const cache = useQueryClient();
-  // What was in force when editing began: a later edit by others shows when it is saved.
-  const [first] = useState({ before, start });
+  // What was in force when editing began: if others changed it since, saving is refused.
+  const [first] = useState({ before, start, of });
   const [text, setText] = useState(first.start);
   const checking = useMutation({ mutationFn: () => act.validate(text) });
   const saving = useMutation({
-    mutationFn: () => act.apply(text),
+    mutationFn: (of: JobRevision | undefined) => act.apply(text, of),
     onSuccess: (applied) => {
       void cache.invalidateQueries();
       const only = applied.documents[0];
@@ -140,7 +144,11 @@ export function Editing({
         <Button variant="default" loading={checking.isPending} onClick={() => checking.mutate()}>
           {edit.check}
         </Button>
-        <MayButton needs="editor" loading={saving.isPending} onClick={() => saving.mutate()}>
+        <MayButton
+          needs="editor"
+          loading={saving.isPending}
+          onClick={() => saving.mutate(first.of)}
+        >
           {edit.save}
         </MayButton>
       </Group>
@@ -175,6 +183,18 @@ export function Editing({
             </List>
           ) : (
             <Refusal error={refused} />
+          )}
+          {refused instanceof Refused && refused.code === "SC5004" && (
+            <MayButton
+              needs="editor"
+              variant="default"
+              size="xs"
+              mt="sm"
+              loading={saving.isPending}
+              onClick={() => saving.mutate(undefined)}
+            >
+              {edit.saveOver}
+            </MayButton>
           )}
         </Alert>
       )}

@@ -20,6 +20,7 @@ mod explain;
 mod jobs;
 mod names;
 mod namespaces;
+mod precondition;
 mod restore;
 mod runs;
 mod start;
@@ -39,6 +40,7 @@ pub use calendars::{AppliedCalendar, Changed, Left};
 pub use capacities::{AppliedCapacity, CapacityFacts, Resize};
 pub use explain::{Facts, Waiting, Why, reasons};
 pub use jobs::{Applied, Change, Turn};
+pub use precondition::Precondition;
 pub use restore::{About, Missed, Undecided};
 pub use start::{StartRun, Started, Which};
 
@@ -62,6 +64,9 @@ pub enum Error {
     /// It can't be done in the present state.
     #[error("{0}")]
     Refused(String),
+    /// It was asked for on the condition that nobody else changed the same thing.
+    #[error("SC5004: {0}; nothing was done: look at what is there now, and decide anew")]
+    Changed(String),
     /// Others changed the same thing again and again.
     #[error("SC5003: others kept changing {0}; try again")]
     Contended(String),

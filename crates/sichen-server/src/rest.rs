@@ -17,6 +17,7 @@ mod clock;
 mod cluster;
 mod convert;
 mod dead_letters;
+mod etag;
 pub mod export;
 mod gate;
 mod history;

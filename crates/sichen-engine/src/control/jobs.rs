@@ -9,7 +9,7 @@ use sichen_core::name::JobName;
 use sichen_core::port::{self, Advance, ApplyJob, ApplyVerdict, Page};
 
 use super::calendars::Pinned;
-use super::{ATTEMPTS, Control, Error};
+use super::{ATTEMPTS, Control, Error, Precondition};
 use crate::trigger::{advance, open_runs};
 
 /// What an apply did.
@@ -54,6 +54,19 @@ impl Control {
     /// # Errors
     /// [`Error::Invalid`] with every problem of the document; [`Error::Contended`]; the store's.
     pub async fn apply(&self, actor: &str, document: &Document) -> Result<Applied, Error> {
+        self.apply_if(actor, document, Precondition::None).await
+    }
+
+    /// [`Control::apply`], if the job is what `condition` says.
+    ///
+    /// # Errors
+    /// [`Error::Changed`]; those of [`Control::apply`].
+    pub async fn apply_if(
+        &self,
+        actor: &str,
+        document: &Document,
+        condition: Precondition,
+    ) -> Result<Applied, Error> {
         let problems = check(document);
         if !problems.is_empty() {
             return Err(Error::Invalid(problems));
@@ -65,6 +78,7 @@ impl Control {
             let pinned = self.pin(document).await?;
             self.check_uses(document).await?;
             let existing = self.context.store.get_job(name.clone()).await?;
+            condition.judge(&name, existing.as_ref())?;
             let applied = self.try_apply(actor, &pinned, &name, existing, String::new());
             if let Some(applied) = applied.await? {
                 return Ok(applied);
@@ -266,8 +280,22 @@ impl Control {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Contended`]; the store's.
     pub async fn delete(&self, actor: &str, name: &JobName) -> Result<JobUid, Error> {
+        self.delete_if(actor, name, Precondition::None).await
+    }
+
+    /// [`Control::delete`], if the job is what `condition` says.
+    ///
+    /// # Errors
+    /// [`Error::Changed`]; those of [`Control::delete`].
+    pub async fn delete_if(
+        &self,
+        actor: &str,
+        name: &JobName,
+        condition: Precondition,
+    ) -> Result<JobUid, Error> {
         for _ in 0..ATTEMPTS {
             let job = self.job(name).await?;
+            condition.judge(name, Some(&job))?;
             let closing = self.last(&job).await?;
             let op = self.context.op(actor);
             let store = &self.context.store;

@@ -120,6 +120,7 @@ impl From<control::Error> for Failed {
             // A refusal for the form of the request, not for the state of things.
             control::Error::Refused(why) if why.starts_with("SC1") => Self::bad(why),
             control::Error::Refused(why) => Self::new(StatusCode::CONFLICT, why),
+            control::Error::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, text),
             control::Error::Contended(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, text),
             control::Error::Store(error) => error.into(),
         }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::SignedDuration;
 use serde::Deserialize;
 use sichen_core::access::Action;
@@ -12,13 +13,13 @@ use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
 use sichen_core::port;
 use sichen_core::schedule::cron::Language;
-use sichen_engine::control::{self, Turn};
+use sichen_engine::control::{self, Precondition, Turn};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{self, Params, Segments};
-use super::{Api, calendars, capacities, convert, wire};
+use super::{Api, calendars, capacities, convert, etag, wire};
 use crate::document;
 
 pub(super) fn read(body: &Bytes) -> Result<document::Documents, Failed> {
@@ -86,7 +87,11 @@ pub(super) enum What {
     post,
     path = "/jobs:apply",
     tag = "jobs",
-    params(Only),
+    params(
+        Only,
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the one job of the body: it is refused (412) if that job is another by now, or has another revision; `*`: if there is none"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: it is refused (412) if there is a job of that name"),
+    ),
     request_body(content = String, content_type = "application/yaml", description = "YAML or JSON, one or more documents"),
     responses(
         (status = 200, body = wire::Applied),
@@ -97,9 +102,17 @@ pub(super) async fn apply(
     State(api): State<Api>,
     caller: Caller,
     Params(wanted): Params<Only>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Answer<wire::Applied> {
+    let condition = etag::condition(&headers)?;
     let read = read(&body)?;
+    let jobs_alone = read.calendars.is_empty() && read.capacities.is_empty();
+    if condition != Precondition::None && !(jobs_alone && read.jobs.len() == 1) {
+        return Err(Failed::bad(
+            "SC5005: a condition goes with the document of one job, and with nothing beside it",
+        ));
+    }
     may_apply(&caller, &body, &read)?;
     let mut all = wire::Applied::default();
     if wanted.only != Some(What::Jobs) {
@@ -116,7 +129,9 @@ pub(super) async fn apply(
         for read in &read.jobs {
             let name = read.document.job_name();
             let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
-            let done = api.0.control.apply(&caller.actor, &read.document).await;
+            let control = &api.0.control;
+            let done = control.apply_if(&caller.actor, &read.document, condition);
+            let done = done.await;
             let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
             if done.change != control::Change::Unchanged {
                 api.0.engine.asked(Hint::Trigger);
@@ -194,16 +209,17 @@ pub(super) async fn validate(body: Bytes) -> Answer<wire::Validated> {
     tag = "jobs",
     params(("namespace" = String, Path), ("name" = String, Path)),
     responses(
-        (status = 200, body = wire::Job),
+        (status = 200, body = wire::Job, headers(("ETag" = String, description = "The job and its revision, for `If-Match`"))),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn one(
     State(api): State<Api>,
     Segments(name): Segments<(String, String)>,
-) -> Answer<wire::Job> {
+) -> Result<([(HeaderName, HeaderValue); 1], Json<wire::Job>), Failed> {
     let job = api.0.control.job(&request::job_name(name)?).await?;
-    Ok(Json(convert::job(&job, true)))
+    let tag = etag::header(job.uid, job.revision);
+    Ok((tag, Json(convert::job(&job, true))))
 }
 
 /// The document of one revision.
@@ -245,7 +261,11 @@ pub(super) async fn revision(
     delete,
     path = "/jobs/{namespace}/{name}",
     tag = "jobs",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(
+        ("namespace" = String, Path),
+        ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "The job's `ETag`: it is refused (412) if it is another by now, or has another revision"),
+    ),
     responses(
         (status = 200, body = wire::DeletedJob),
         (status = "default", body = wire::Problem, content_type = "application/problem+json"),
@@ -255,12 +275,11 @@ pub(super) async fn delete(
     State(api): State<Api>,
     caller: Caller,
     Segments(name): Segments<(String, String)>,
+    headers: HeaderMap,
 ) -> Answer<wire::DeletedJob> {
-    let uid = api
-        .0
-        .control
-        .delete(&caller.actor, &request::job_name(name)?)
-        .await?;
+    let (name, condition) = (request::job_name(name)?, etag::condition(&headers)?);
+    let control = &api.0.control;
+    let uid = control.delete_if(&caller.actor, &name, condition).await?;
     let uid = uid.to_string();
     Ok(Json(wire::DeletedJob { uid }))
 }

@@ -338,3 +338,60 @@ async fn every_revision_is_kept_and_can_be_applied_again() {
     }
     node.stop().await;
 }
+
+#[tokio::test]
+async fn an_edit_that_goes_by_an_older_revision_is_refused_and_writes_nothing() {
+    let node = Node::start().await;
+    let apply = async |text: &str, header: &str, value: &str| {
+        let url = format!("http://{}/api/v1/jobs:apply", node.address);
+        let request = node.client.post(url).bearer_auth(&node.token);
+        request
+            .header(header, value)
+            .body(text.to_owned())
+            .send()
+            .await
+            .unwrap()
+    };
+    let tag = async || {
+        let answer = node.get(JOB).await;
+        answer.headers()["etag"].to_str().unwrap().to_owned()
+    };
+    let with =
+        |priority: u32| ON_REQUEST.replacen("spec:", &format!("spec:\n  priority: {priority}"), 1);
+
+    let _: Applied = json(apply(ON_REQUEST, "if-none-match", "*").await).await;
+    let told = problem(apply(&with(3), "if-none-match", "*").await, 412).await;
+    assert_eq!(told.code, "SC5004");
+    let first = tag().await;
+    let edited: Applied = json(apply(&with(4), "if-match", &first).await).await;
+    assert_eq!(edited.documents[0].revision, 2);
+    let told = problem(apply(&with(5), "if-match", &first).await, 412).await;
+    assert!(told.detail.contains("revision 2"), "{}", told.detail);
+    assert_ne!(tag().await, first);
+
+    let both = format!(
+        "{ON_REQUEST}---{}",
+        ON_REQUEST.replace("on-request", "other")
+    );
+    let told = problem(apply(&both, "if-match", &tag().await).await, 400).await;
+    assert_eq!(told.code, "SC5005");
+    let job: Job = node.read(JOB).await;
+    assert_eq!(
+        (job.revision, &job.document.unwrap()["spec"]["priority"]),
+        (2, &4.into())
+    );
+
+    let delete = async |tag: &str| {
+        let url = format!("http://{}{JOB}", node.address);
+        let request = node.client.delete(url).bearer_auth(&node.token);
+        request.header("if-match", tag).send().await.unwrap()
+    };
+    problem(delete(&first).await, 412).await;
+    // One of the same name that was made anew is another job.
+    let second = tag().await;
+    let _: DeletedJob = json(delete(&second).await).await;
+    let _: Applied = json(node.post("/api/v1/jobs:apply", with(4)).await).await;
+    let told = problem(apply(&with(6), "if-match", &second).await, 412).await;
+    assert!(told.detail.contains("another one"), "{}", told.detail);
+    node.stop().await;
+}
