@@ -20,7 +20,7 @@ use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Calendars, Document};
 use sichen_core::ids::{JobUid, OpId, SessionId};
-use sichen_core::port::{ApplyJob, ApplyVerdict, Op, Store};
+use sichen_core::port::{ApplyJob, ApplyVerdict, Op, Store, TimeStore};
 use sichen_engine::context::{IdSource, RandomIds};
 use sichen_engine::courier::{Courier, ToWorker};
 use sichen_engine::driver::{Engine, Settings};

@@ -6,7 +6,7 @@
 //! - Only paces: whatever is decided is decided anew by the store's own time.
 //!
 //! # Not here
-//! The store's clock ([`sichen_core::port::Store::now`]).
+//! The store's clock ([`sichen_core::port::TimeStore::now`]).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -38,6 +38,10 @@ use sichen_core::port::{
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
     RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
+use sichen_core::port::{
+    AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, LeaseStore,
+    MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore, TimeStore, TokenStore,
+};
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
 
@@ -251,13 +255,42 @@ macro_rules! writes {
     };
 }
 
-impl Store for Link {
+impl TimeStore for Link {
     reads! {
         now() -> Timestamp;
         clock() -> Told;
-        find_op(op: OpId) -> bool;
+    }
+    writes! {
+        accept_clock() -> Option<SignedDuration>;
+        shorten_leases(fence: Fence, leases: Vec<Shorter>) -> u32;
+    }
+}
+
+impl RestoreStore for Link {
+    reads! {
+        get_restore() -> Option<Restore>;
+    }
+    writes! {
+        begin_restore(known: u32) -> Restore;
+        decide_restore(decided: Decided) -> Verdict;
+    }
+}
+
+impl MemberStore for Link {
+    reads! {
         renew_node(node: NodeId, ttl: SignedDuration) -> Option<Timestamp>;
         list_members() -> (Vec<Node>, Vec<Duty>);
+    }
+    writes! {
+        register_node(address: String, ttl: SignedDuration) -> NodeId;
+        end_node(node: NodeId, cause: String) -> bool;
+        claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;
+        release_duties(fences: Vec<Fence>) -> ();
+    }
+}
+
+impl JobStore for Link {
+    reads! {
         get_job(name: JobName) -> Option<Job>;
         get_job_by_uid(uid: JobUid) -> Option<Job>;
         get_revision(job: JobUid, revision: Revision) -> Option<String>;
@@ -265,80 +298,141 @@ impl Store for Link {
         list_due_jobs(partitions: Vec<u8>, until: Timestamp, limit: u32) -> Vec<Job>;
         list_outdated_jobs(partitions: Vec<u8>, data: String, limit: u32) -> Vec<Job>;
         list_decisions(job: JobUid, from: Timestamp, limit: u32) -> Vec<Decision>;
+    }
+    writes! {
+        apply_job(job: ApplyJob) -> ApplyVerdict;
+        set_job_paused(paused: bool, closing: Advance, expected_ver: u32) -> ApplyVerdict;
+        delete_job(job: JobUid, closing: Option<Advance>, expected_ver: u32) -> bool;
+        advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
+    }
+}
+
+impl CalendarStore for Link {
+    reads! {
+        get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
+        list_calendars(page: Page<JobName>) -> Vec<Calendar>;
+        list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
+    }
+    writes! {
+        apply_calendar(name: JobName, document: String, expected: Option<u32>) -> CalendarVerdict;
+        delete_calendar(name: JobName) -> CalendarDeleted;
+    }
+}
+
+impl TokenStore for Link {
+    reads! {
+        list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
+        note_access_tokens(names: Vec<Name>) -> ();
+    }
+    writes! {
+        create_access_token(new: NewAccessToken) -> TokenCreated;
+        revoke_access_token(name: Name) -> TokenRevoked;
+    }
+}
+
+impl CapacityStore for Link {
+    reads! {
+        get_capacities(names: Vec<Name>) -> Vec<Standing>;
+        list_capacities(page: Page<Name>) -> Vec<Standing>;
+        list_holds(capacity: Name, limit: u32) -> Vec<Hold>;
+        list_waiters(capacity: Name, limit: u32) -> Vec<Waiter>;
+    }
+    writes! {
+        apply_capacity(apply: ApplyCapacity) -> CapacityVerdict;
+        delete_capacity(name: Name) -> CapacityDeleted;
+    }
+}
+
+impl RunStore for Link {
+    reads! {
         get_run(run: RunId) -> Option<(Run, Progress)>;
         find_run(job: JobUid, occasion: Occasion) -> Option<RunId>;
         list_runs(filter: RunFilter, page: Page<RunId>) -> Vec<Run>;
         list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
         list_running(run: RunId, limit: u32) -> Vec<Shard>;
         count_running_of_job(job: JobUid) -> u32;
+    }
+    writes! {
+        create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
+        request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
+        reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;
+        discard_shards(run: RunId, only: Option<Vec<ShardKey>>, why: Discard) -> RequestVerdict;
+        settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
+    }
+}
+
+impl BackfillStore for Link {
+    reads! {
         get_backfill(id: BackfillId) -> Option<Backfill>;
         list_backfills(job: JobUid, page: Page<BackfillId>) -> Vec<Backfill>;
         list_running_backfills(partitions: Vec<u8>, page: Page<BackfillId>) -> Vec<Backfill>;
         list_checks(backfill: BackfillId, state: Option<CheckState>, page: Page<(RunId, u32)>) -> Vec<Check>;
         list_instants(job: JobUid, instants: Vec<Timestamp>) -> Vec<Facts>;
         list_revisions(job: JobUid, page: Page<Revision>) -> Vec<(Revision, Option<Timestamp>)>;
-        list_ready(pool: Name, after: Place, window: Window, per_run: u32) -> Vec<ReadyHead>;
-        next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
-        list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
-        renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;
-        drain_session(session: SessionId) -> ();
-        list_sessions(pool: Option<Name>) -> Vec<(Session, u32)>;
-        get_session(session: SessionId) -> Option<Session>;
-        list_leases(session: SessionId) -> Vec<Shard>;
-        get_shards(keys: Vec<ShardKey>) -> Vec<ShardFacts>;
-        list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
-        list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
-        get_last_event() -> u64;
-        get_restore() -> Option<Restore>;
-        get_overview(now: Timestamp, span: Span) -> Overview;
-        get_calendar(name: JobName, version: Option<u32>) -> Option<Calendar>;
-        list_calendars(page: Page<JobName>) -> Vec<Calendar>;
-        get_capacities(names: Vec<Name>) -> Vec<Standing>;
-        list_capacities(page: Page<Name>) -> Vec<Standing>;
-        list_holds(capacity: Name, limit: u32) -> Vec<Hold>;
-        list_waiters(capacity: Name, limit: u32) -> Vec<Waiter>;
-        list_calendar_users(name: Option<JobName>, page: Page<JobUid>) -> Vec<CalendarUser>;
-        list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
-        note_access_tokens(names: Vec<Name>) -> ();
-        list_namespaces(page: Page<Name>) -> Vec<(Namespace, Option<u32>)>;
-        dump() -> Dump;
     }
-
     writes! {
-        accept_clock() -> Option<SignedDuration>;
-        begin_restore(known: u32) -> Restore;
-        decide_restore(decided: Decided) -> Verdict;
-        register_node(address: String, ttl: SignedDuration) -> NodeId;
-        end_node(node: NodeId, cause: String) -> bool;
-        claim_duties(node: NodeId, keys: Vec<DutyKey>) -> Vec<Fence>;
-        release_duties(fences: Vec<Fence>) -> ();
-        apply_job(job: ApplyJob) -> ApplyVerdict;
-        set_job_paused(paused: bool, closing: Advance, expected_ver: u32) -> ApplyVerdict;
-        delete_job(job: JobUid, closing: Option<Advance>, expected_ver: u32) -> bool;
-        advance_schedules(fences: Vec<Fence>, items: Vec<Advance>) -> Vec<AdvanceVerdict>;
-        apply_calendar(name: JobName, document: String, expected: Option<u32>) -> CalendarVerdict;
-        delete_calendar(name: JobName) -> CalendarDeleted;
-        create_access_token(new: NewAccessToken) -> TokenCreated;
-        revoke_access_token(name: Name) -> TokenRevoked;
-        apply_capacity(apply: ApplyCapacity) -> CapacityVerdict;
-        delete_capacity(name: Name) -> CapacityDeleted;
-        set_namespace(name: Name, change: NamespaceChange) -> Namespace;
-        create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;
-        request_stop(fence: Option<Fence>, run: RunId, cause: StopCause) -> RequestVerdict;
-        reopen_run(run: RunId, only: Option<Vec<ShardKey>>, ready_at: Timestamp) -> RequestVerdict;
-        discard_shards(run: RunId, only: Option<Vec<ShardKey>>, why: Discard) -> RequestVerdict;
-        settle_runs(fences: Vec<Fence>, limit: u32) -> Vec<RunId>;
         create_backfill(new: NewBackfill) -> NewVerdict;
         turn_backfill(fence: Option<Fence>, id: BackfillId, turn: Turn, cause: String) -> TurnVerdict;
         advance_backfill(fence: Fence, advance: backfill::Advance) -> StepVerdict;
         move_checks(fence: Fence, step: CheckStep) -> CheckVerdict;
+    }
+}
+
+impl NamespaceStore for Link {
+    reads! {
+        list_namespaces(page: Page<Name>) -> Vec<(Namespace, Option<u32>)>;
+    }
+    writes! {
+        set_namespace(name: Name, change: NamespaceChange) -> Namespace;
+    }
+}
+
+impl LeaseStore for Link {
+    reads! {
+        list_ready(pool: Name, after: Place, window: Window, per_run: u32) -> Vec<ReadyHead>;
+        next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
+        list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
+        list_leases(session: SessionId) -> Vec<Shard>;
+    }
+    writes! {
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
-        shorten_leases(fence: Fence, leases: Vec<Shorter>) -> u32;
+    }
+}
+
+impl SessionStore for Link {
+    reads! {
+        renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;
+        drain_session(session: SessionId) -> ();
+        list_sessions(pool: Option<Name>) -> Vec<(Session, u32)>;
+        get_session(session: SessionId) -> Option<Session>;
+    }
+    writes! {
         register_session(register: Register) -> RegisterVerdict;
         end_session(fence: Option<Fence>, session: SessionId, cause: String) -> bool;
+    }
+}
+
+impl AttemptStore for Link {
+    reads! {
+        get_shards(keys: Vec<ShardKey>) -> Vec<ShardFacts>;
+    }
+    writes! {
         finish_attempts(items: Vec<Finish>) -> Vec<FinishVerdict>;
         save_checkpoints(items: Vec<SaveCheckpoint>) -> Vec<CheckpointVerdict>;
+    }
+}
+
+impl HistoryStore for Link {
+    reads! {
+        find_op(op: OpId) -> bool;
+        list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
+        list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
+        get_last_event() -> u64;
+        get_overview(now: Timestamp, span: Span) -> Overview;
+        dump() -> Dump;
+    }
+    writes! {
         remove_history(fence: Fence, before: Timestamp, limit: u32) -> u32;
     }
 }

@@ -11,7 +11,7 @@
 //! - Nothing is taken while time goes on.
 //!
 //! # Not here
-//! Listing and writing leases, where one renewed meanwhile is left alone (`Store::shorten_leases`).
+//! Listing and writing leases, where one renewed meanwhile is left alone (`TimeStore::shorten_leases`).
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sichen_check::{Options, Sight, check_dump};
-use sichen_core::port::Store;
+use sichen_core::port::HistoryStore;
 use sichen_server::rest::export::{Line, parse, read};
 use sichen_store::clock::SystemClock;
 use sichen_store::memory::MemoryStore;

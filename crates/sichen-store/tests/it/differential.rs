@@ -24,8 +24,10 @@ use sichen_core::model::{
 use sichen_core::name::JobName;
 use sichen_core::place::{Offer, Resources};
 use sichen_core::port::{
-    Advance, ApplyCapacity, ApplyJob, Counted, Discard, EventFilter, Fence, Finish, Grant, NewRun,
-    Op, Page, Reap, Register, RunFilter, Said, SaveCheckpoint, Span, Store,
+    Advance, ApplyCapacity, ApplyJob, AttemptStore, BackfillStore, CalendarStore, CapacityStore,
+    Counted, Discard, EventFilter, Fence, Finish, Grant, HistoryStore, JobStore, LeaseStore,
+    MemberStore, NamespaceStore, NewRun, Op, Page, Reap, Register, RestoreStore, RunFilter,
+    RunStore, Said, SaveCheckpoint, SessionStore, Span, Store, TimeStore, TokenStore,
 };
 use sichen_core::restore::{Decided, How, Subject};
 use sichen_core::schedule::follow::{Follow, Wait};

@@ -7,7 +7,9 @@ use futures::executor::block_on;
 use sichen_core::ids::OpId;
 use sichen_core::model::NamespaceChange;
 use sichen_core::name::Name;
-use sichen_core::port::{CreateVerdict, Error, NewRun, Op, Store};
+use sichen_core::port::{
+    CreateVerdict, Error, HistoryStore, MemberStore, NamespaceStore, NewRun, Op, TimeStore,
+};
 use sichen_store::postgres::PostgresStore;
 use uuid::Uuid;
 

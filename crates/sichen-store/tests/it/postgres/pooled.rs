@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use sichen_core::ids::OpId;
-use sichen_core::port::{Error, Op, Store};
+use sichen_core::port::{Error, HistoryStore, MemberStore, Op};
 use sichen_store::clock::ManualClock;
 use sichen_store::postgres::{Options, PostgresStore, facts, old_transactions};
 use sichen_testdb::pgbouncer::Pgbouncer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use jiff::SignedDuration;
 use sichen_core::ids::OpId;
-use sichen_core::port::{Error, Op, Store};
+use sichen_core::port::{Error, MemberStore, Op, RestoreStore, TimeStore};
 use sichen_store::clock::ManualClock;
 use sichen_store::postgres::{Options, PostgresStore};
 

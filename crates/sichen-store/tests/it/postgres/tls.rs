@@ -209,7 +209,7 @@ fn a_password_comes_from_a_file_and_may_change() {
     );
     write("it's: a secret");
     let store = server.open("localhost", with).unwrap();
-    let now = || futures::executor::block_on(sichen_core::port::Store::now(&store));
+    let now = || futures::executor::block_on(sichen_core::port::TimeStore::now(&store));
     now().unwrap();
     server
         .server

@@ -1,0 +1,32 @@
+//! Server nodes and their duties.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::ids::NodeId;
+use sichen_core::model::{Duty, DutyKey, Node};
+use sichen_core::port::{Answer, Fence, MemberStore, Op};
+
+use super::super::{MemoryStore, duties};
+
+impl MemberStore for MemoryStore {
+    fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
+        self.write(op, move |tx| duties::register_node(tx, address, ttl))
+    }
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            Ok(duties::renew_node(&mut state, now, node, ttl))
+        })
+    }
+    fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool> {
+        self.write(op, move |tx| duties::end_node(tx, node, &cause))
+    }
+    fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        self.write(op, move |tx| duties::claim(tx, node, keys))
+    }
+    fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        self.write(op, move |tx| duties::release(tx, &fences))
+    }
+    fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {
+        self.read(duties::list)
+    }
+}

@@ -1,0 +1,84 @@
+//! Runs: asked for, stopped, reopened, settled.
+
+use jiff::Timestamp;
+use sichen_core::ids::{JobUid, Occasion, RunId, ShardKey};
+use sichen_core::lifecycle::StopCause;
+use sichen_core::model::{Progress, Run, Shard};
+use sichen_core::port::{
+    Answer, CreateVerdict, Discard, Fence, LateRuns, NewRun, Op, Page, RequestVerdict, RunFilter,
+    RunStore,
+};
+
+use super::super::{MemoryStore, backfills, discards, leases, runs};
+
+impl RunStore for MemoryStore {
+    fn create_runs(
+        &self,
+        op: Op,
+        fences: Vec<Fence>,
+        runs: Vec<NewRun>,
+    ) -> Answer<'_, Vec<CreateVerdict>> {
+        bounded!(runs);
+        self.write(op, move |tx| {
+            runs.into_iter()
+                .map(|run| backfills::create_run(tx, &fences, run))
+                .collect()
+        })
+    }
+    fn get_run(&self, run: RunId) -> Answer<'_, Option<(Run, Progress)>> {
+        self.read(move |s, _| Some((s.runs.get(&run)?.clone(), runs::progress(s, run))))
+    }
+    fn find_run(&self, job: JobUid, occasion: Occasion) -> Answer<'_, Option<RunId>> {
+        self.read(move |s, _| s.occasions.get(&(job, occasion.key())).copied())
+    }
+    fn list_runs(&self, filter: RunFilter, page: Page<RunId>) -> Answer<'_, Vec<Run>> {
+        self.read(move |s, _| runs::list(s, &filter, &page))
+    }
+    fn request_stop(
+        &self,
+        op: Op,
+        fence: Option<Fence>,
+        run: RunId,
+        cause: StopCause,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            runs::request_stop(tx, fence.as_ref(), run, cause)
+        })
+    }
+    fn reopen_run(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        ready_at: Timestamp,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            runs::reopen(tx, run, only.as_deref(), ready_at, None)
+        })
+    }
+    fn discard_shards(
+        &self,
+        op: Op,
+        run: RunId,
+        only: Option<Vec<ShardKey>>,
+        why: Discard,
+    ) -> Answer<'_, RequestVerdict> {
+        self.write(op, move |tx| {
+            discards::discard(tx, run, only.as_deref(), &why)
+        })
+    }
+    fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns> {
+        self.read(move |s, now| runs::list_late(s, now, &partitions, limit as usize))
+    }
+    fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
+        self.read(move |s, _| runs::list_running(s, run, limit as usize))
+    }
+    fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
+        self.read(move |s, _| leases::running_of_job(s, job))
+    }
+    fn settle_runs(&self, op: Op, fences: Vec<Fence>, limit: u32) -> Answer<'_, Vec<RunId>> {
+        self.write(op, move |tx| {
+            runs::settle_complete(tx, &fences, limit as usize)
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Shards on their way to a worker and, if it is lost, back.
+
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::dispatch::queue::{Place, Window};
+use sichen_core::ids::SessionId;
+use sichen_core::model::Shard;
+use sichen_core::name::Name;
+use sichen_core::port::{
+    Answer, Fence, Grant, GrantVerdict, LeaseStore, Op, Overdue, ReadyHead, Reap, ReapVerdict,
+};
+
+use super::super::kept::Locks;
+use super::super::{PostgresStore, leases, sessions};
+
+impl LeaseStore for PostgresStore {
+    fn list_ready(
+        &self,
+        pool: Name,
+        after: Place,
+        window: Window,
+        per_run: u32,
+    ) -> Answer<'_, Vec<ReadyHead>> {
+        glance!(self, [pool], |read| leases::list_ready(
+            read, &pool, after, window, per_run
+        )
+        .await)
+    }
+    fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
+        glance!(self, [pool], |read| leases::next_ready_at(
+            read, &pool, after
+        )
+        .await)
+    }
+    fn lease_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        grants: Vec<Grant>,
+    ) -> Answer<'_, Vec<GrantVerdict>> {
+        bounded!(grants);
+        write!(self, Some(op), [fence, grants], |tx| {
+            let limited = grants.iter().filter(|grant| grant.most_of_job.is_some());
+            tx.lock(&Locks {
+                duties: vec![fence.key.text()],
+                limited: limited.map(|grant| grant.key.run).collect(),
+                sessions: grants.iter().map(|grant| grant.session).collect(),
+                ..Locks::of_shards(grants.iter().map(|grant| grant.key).collect())
+            })
+            .await?;
+            leases::lease(tx, &fence, &grants).await
+        })
+    }
+    fn list_overdue(
+        &self,
+        pool: Name,
+        grace: SignedDuration,
+        limit: u32,
+    ) -> Answer<'_, Vec<Overdue>> {
+        glance!(self, [pool], |read| leases::list_overdue(
+            read, &pool, grace, limit
+        )
+        .await)
+    }
+    fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>> {
+        bounded!(reaps);
+        write!(self, Some(op), [fence, reaps], |tx| {
+            tx.lock_duties(vec![fence.key.text()], true).await?;
+            let locks = Locks::of_shards(reaps.iter().map(|reap| reap.key).collect());
+            tx.lock_runs(&locks.runs).await?;
+            let holders = tx.lock_shards(&locks.shards).await?;
+            tx.lock_sessions(&holders).await?;
+            tx.tell_time().await?;
+            leases::reap(tx, &fence, reaps).await
+        })
+    }
+    fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
+        glance!(self, [], |read| sessions::leases(read, session).await)
+    }
+}

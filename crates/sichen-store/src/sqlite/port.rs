@@ -1,0 +1,19 @@
+//! The port: each use case as one transaction of the writer, or one look.
+//!
+//! # Not here
+//! What is written ([`super::jobs`], [`super::runs`], …).
+
+mod attempts;
+mod backfills;
+mod calendars;
+mod capacities;
+mod history;
+mod jobs;
+mod leases;
+mod members;
+mod namespaces;
+mod restores;
+mod runs;
+mod sessions;
+mod time;
+mod tokens;
