@@ -48,6 +48,7 @@ mod overview;
 mod param;
 mod password;
 mod port;
+mod read;
 mod restored;
 mod row;
 mod runs;

@@ -88,16 +88,7 @@ impl Engine {
 
     pub fn clock(&self) -> Answer<'_, Told> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move {
-            let mut tries = 0;
-            loop {
-                let failed = match shared.try_clock().await {
-                    Ok(told) => return Ok(told),
-                    Err(failed) => failed,
-                };
-                shared.pause(failed, &mut tries).await?;
-            }
-        })
+        self.run(async move { shared.again(|| shared.try_clock()).await })
     }
 
     /// Runs `f`, which only reads, and needs no common snapshot and no clock but the one its
@@ -108,16 +99,7 @@ impl Engine {
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move {
-            let mut tries = 0;
-            loop {
-                let failed = match shared.try_glance(&f).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(failed) => failed,
-                };
-                shared.pause(failed, &mut tries).await?;
-            }
-        })
+        self.run(async move { shared.again(|| shared.try_glance(&f)).await })
     }
 
     /// Runs `f` over one snapshot.
@@ -148,16 +130,7 @@ impl Engine {
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move {
-            let mut tries = 0;
-            loop {
-                let failed = match shared.try_alone(&f).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(failed) => failed,
-                };
-                shared.pause(failed, &mut tries).await?;
-            }
-        })
+        self.run(async move { shared.again(|| shared.try_alone(&f)).await })
     }
 
     fn run<'a, T: Send + 'static>(
@@ -187,18 +160,25 @@ where
 }
 
 impl Shared {
+    /// Tries until it fares well, or would fare no better.
+    async fn again<T, Tried>(&self, tried: impl Fn() -> Tried) -> Result<T>
+    where
+        Tried: Future<Output = std::result::Result<T, Failed>>,
+    {
+        let mut tries = 0;
+        loop {
+            match tried().await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => self.pause(failed, &mut tries).await?,
+            }
+        }
+    }
+
     async fn read<T, F>(&self, f: F) -> Result<T>
     where
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
-        let mut tries = 0;
-        loop {
-            let failed = match self.try_read(&f).await {
-                Ok(answer) => return Ok(answer),
-                Err(failed) => failed,
-            };
-            self.pause(failed, &mut tries).await?;
-        }
+        self.again(|| self.try_read(&f)).await
     }
 
     async fn try_read<T, F>(&self, f: &F) -> std::result::Result<T, Failed>
@@ -276,14 +256,7 @@ impl Shared {
     where
         F: for<'t> Fn(&'t mut Tx) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
-        let mut tries = 0;
-        loop {
-            let failed = match self.try_write(op.as_ref(), &f).await {
-                Ok(answer) => return Ok(answer),
-                Err(failed) => failed,
-            };
-            self.pause(failed, &mut tries).await?;
-        }
+        self.again(|| self.try_write(op.as_ref(), &f)).await
     }
 
     async fn try_write<T, F>(&self, op: Option<&Op>, f: &F) -> std::result::Result<T, Failed>
