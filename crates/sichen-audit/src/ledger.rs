@@ -351,7 +351,9 @@ impl<'a> Audit<'a> {
         let mut extra = std::mem::take(&mut self.again);
         for fired in std::mem::take(&mut self.fired).into_values().flatten() {
             let at = fired.at_us;
-            let asked = !self.judged_by(at, fired.revision) && self.has(fired.revision, at);
+            // Where a revision has no schedules, whoever starts its runs says what they stand for.
+            let asked = self.plans_nothing(fired.revision)
+                || (!self.judged_by(at, fired.revision) && self.has(fired.revision, at));
             let unknown = !self.was_judged(at, at) && !self.knows(fired.revision);
             if !asked && !unknown {
                 extra.push((at, Record::Run(fired.run)));
@@ -456,6 +458,12 @@ impl<'a> Audit<'a> {
 
     fn knows(&self, revision: u32) -> bool {
         self.ledger.revisions.contains_key(&revision)
+    }
+
+    /// Whether it is known that a revision has no schedule.
+    fn plans_nothing(&self, revision: u32) -> bool {
+        let timetables = self.ledger.revisions.get(&revision);
+        timetables.is_some_and(Vec::is_empty)
     }
 
     /// Whether a revision's schedules name an instant.

@@ -175,6 +175,22 @@ fn a_run_that_was_asked_for_is_judged_by_its_own_revision() {
 }
 
 #[test]
+fn a_job_without_schedules_may_be_run_for_any_time() {
+    let mut ledger = hourly();
+    ledger.revisions.insert(2, Vec::new());
+    let asked = |revision| Fired {
+        at_us: START + HOUR / 7,
+        run: 60,
+        revision,
+    };
+    ledger.fired.push(asked(2));
+    finds(&ledger, &[]);
+    ledger.fired.push(asked(1));
+    let (at_us, record) = (START + HOUR / 7, Record::Run(60));
+    finds(&ledger, &[Finding::Extra { at_us, record }]);
+}
+
+#[test]
 fn a_gap_that_is_skipped_leaves_its_record() {
     // 02:30 falls out on 8 March; the change is at 07:00Z.
     let schedule = json!({"cron": "30 2 * * *", "gap": "skip"});

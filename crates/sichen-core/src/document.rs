@@ -13,6 +13,7 @@ mod capacity;
 mod check;
 mod difference;
 mod duration;
+mod parameters;
 mod placement;
 mod resolve;
 mod retry;
@@ -30,7 +31,8 @@ pub use calendar::{
 pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, check_use};
 pub use check::{Problem, check};
 pub use difference::{Difference, differences, differences_of};
-pub use duration::Duration;
+pub use duration::{Duration, MAX_LENGTH};
+pub use parameters::MAX_PARAMETERS_BYTES;
 pub use placement::{
     LabelsSpec, PlacementKeySpec, PlacementSpec, Quantity, StrategySpec, ValuesSpec, is_label_name,
     is_resource_name,

@@ -42,9 +42,12 @@ pub(crate) fn opt_int(n: Option<u64>) -> Option<i64> {
     n.map(int)
 }
 
+/// The last microsecond that is read again: the library's last second has no whole ones after it.
+const LAST_MICRO: i64 = 253_402_207_200_000_000;
+
 /// An instant as a database keeps it: microseconds since 1970.
 pub(crate) fn at(t: Timestamp) -> i64 {
-    t.as_microsecond()
+    t.as_microsecond().min(LAST_MICRO)
 }
 
 pub(crate) fn opt_at(t: Option<Timestamp>) -> Option<i64> {
@@ -61,7 +64,7 @@ pub(crate) fn opt_micros(length: Option<SignedDuration>) -> Option<i64> {
 pub(crate) fn not_before(t: Timestamp) -> i64 {
     let micros = t.as_microsecond();
     let below = Timestamp::from_microsecond(micros).is_ok_and(|floor| floor < t);
-    micros.saturating_add(i64::from(below))
+    micros.saturating_add(i64::from(below)).min(LAST_MICRO)
 }
 
 /// Of a capacity: units held, by how many, and when the first of them counts no more.

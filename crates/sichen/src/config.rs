@@ -8,6 +8,7 @@
 //! # Not here
 //! A worker's configuration (`sichen-worker`), tokens (`sichen_server::auth`).
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -304,8 +305,12 @@ pub struct Read<T> {
 /// A file that can't be read, a text that is no YAML, unknown keys, values of the wrong kind.
 pub fn read<T: DeserializeOwned + Default>(path: &Path) -> Result<Read<T>, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("SC7005: {shown} can't be read: {error}")))?;
+    let unreadable = |error| Failure::usage(format!("SC7005: {shown} can't be read: {error}"));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(MAX_CONFIG_BYTES as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
     if text.len() > MAX_CONFIG_BYTES {
         return Err(Failure::usage(format!(
             "SC7005: {shown} is longer than {MAX_CONFIG_BYTES} bytes"

@@ -138,13 +138,10 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
         let message = format!("SC1002: {grace} is outside 100ms to 10m");
         p.add("spec.timeouts.grace", message);
     }
-    let parameters = serde_json::to_string(&spec.parameters).map_or(0, |s| s.len());
-    if parameters > 65_536 {
-        p.add(
-            "spec.parameters",
-            format!("SC1008: has {parameters} bytes, the limit is 65,536"),
-        );
-    }
+    p.0.extend(super::parameters::check(
+        &spec.parameters,
+        "spec.parameters",
+    ));
     if let Some(shards) = &spec.shards {
         check_shards(shards, p);
     }

@@ -12,7 +12,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A length of time, not negative, whole milliseconds at least in use.
+/// The longest length of time that a document or a flag may give: about 114 years.
+pub const MAX_LENGTH: SignedDuration = SignedDuration::from_hours(1_000_000);
+
+/// A length of time, not negative, at most [`MAX_LENGTH`], whole milliseconds at least in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration(pub SignedDuration);
 
@@ -34,6 +37,11 @@ impl FromStr for Duration {
         let length = SignedDuration::from_str(text).map_err(|_| bad())?;
         if length.is_negative() {
             Err(bad())
+        } else if length > MAX_LENGTH {
+            Err(format!(
+                "{text:?} is longer than {:#}, the limit",
+                MAX_LENGTH
+            ))
         } else {
             Ok(Self(length))
         }
@@ -72,3 +80,6 @@ impl<'de> Deserialize<'de> for Duration {
         text.parse().map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests;

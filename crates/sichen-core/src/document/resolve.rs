@@ -41,13 +41,19 @@ pub struct Request {
 /// The run that `request` asks for, as the document has it at `now`.
 ///
 /// # Errors
-/// A [`Problem`] if a parameter is none that the document declares, if those that the layout needs
+/// A [`Problem`] if a parameter is none that the document declares or can't be handed on as it is, if those that the layout needs
 /// are missing or of the wrong kind, or if it gives too many shards.
 pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRun, Problem> {
     let spec = &doc.spec;
     declared(doc, &request.parameters)?;
     let mut parameters = spec.parameters.clone();
-    parameters.extend(request.parameters);
+    if !request.parameters.is_empty() {
+        parameters.extend(request.parameters);
+        let together = super::parameters::check(&parameters, "parameters");
+        if let Some(problem) = together.into_iter().next() {
+            return Err(problem);
+        }
+    }
     let shards = shards(doc, &parameters, request.period)?;
     let handler = match &spec.run {
         RunSpec::Handler(name) => name.clone(),

@@ -318,7 +318,8 @@ impl Loop {
         self.running.remove(&lease);
         match &ended {
             Ended::Failed(error) => {
-                tracing::info!(%lease, code = error.code, message = error.message, "attempt failed");
+                // Not as `message`, which is written as it is: a process could write lines into this log.
+                tracing::info!(%lease, code = error.code, why = error.message, "attempt failed");
             }
             Ended::Succeeded { .. } => tracing::info!(%lease, "attempt succeeded"),
             Ended::Stopped => tracing::info!(%lease, "attempt stopped"),

@@ -11,7 +11,7 @@
 mod backfills;
 mod rows;
 
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind, Read as _};
 
 use axum::body::Bytes;
 use sichen_core::backfill::Backfill;
@@ -25,6 +25,9 @@ use rows::Row;
 
 /// About how many bytes go out at once.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// The longest line that is read, in bytes: a document's text, escaped, with what stands around it.
+pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The form of the lines: raised when a reader of the form before would misunderstand them.
 const FORMAT: u32 = 1;
@@ -95,6 +98,25 @@ impl Error {
     }
 }
 
+/// The lines of an export, as far as they can be read.
+pub fn bounded(mut input: impl BufRead) -> impl Iterator<Item = std::io::Result<String>> {
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let longest = (&mut input).take(MAX_LINE_BYTES as u64 + 1);
+        match { longest }.read_until(b'\n', &mut line) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+        if line.pop_if(|end| *end == b'\n').is_none() && line.len() > MAX_LINE_BYTES {
+            let message = format!("a line of more than {MAX_LINE_BYTES} bytes");
+            return Some(Err(std::io::Error::new(ErrorKind::InvalidData, message)));
+        }
+        let line = String::from_utf8(line);
+        Some(line.map_err(|e| std::io::Error::new(ErrorKind::InvalidData, e)))
+    })
+}
+
 /// Reads one line.
 ///
 /// # Errors
@@ -118,7 +140,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
 /// [`Error`] names the first line that is not understood or can't be read.
 pub fn read(input: impl BufRead) -> Result<Dump, Error> {
     let mut dump = Dump::default();
-    for (number, line) in (1u64..).zip(input.lines()) {
+    for (number, line) in (1u64..).zip(bounded(input)) {
         let placed = |error: Error| Error(format!("line {number}: {}", error.0));
         let line = line.map_err(Error::new).map_err(placed)?;
         match parse(&line).map_err(placed)? {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -104,6 +104,11 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         return refused.into_response();
     }
     parts.extensions.insert(caller);
+    let coding = parts.headers.get(CONTENT_ENCODING);
+    if coding.is_some_and(|coding| coding != "identity") {
+        let message = "SC5035: the body has a `Content-Encoding`; send it as it is";
+        return Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response();
+    }
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
         let message = format!(
             "SC5023: the body has more than {MAX_BODY_BYTES} bytes, or did not come whole; send \

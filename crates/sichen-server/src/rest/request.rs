@@ -116,6 +116,12 @@ pub(super) fn idempotency_key(
     given: Option<&str>,
     headers: Option<&HeaderMap>,
 ) -> Result<Option<String>, Failed> {
+    let said = |headers: &HeaderMap| headers.get_all("idempotency-key").iter().count();
+    if headers.is_some_and(|headers| said(headers) > 1) {
+        return Err(Failed::bad(
+            "SC5022: the header `Idempotency-Key` is there more than once; send it once",
+        ));
+    }
     let header = headers.and_then(|headers| headers.get("idempotency-key"));
     let header = header.map(|value| value.to_str()).transpose();
     let header = header.map_err(|_| {

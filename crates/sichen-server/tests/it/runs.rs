@@ -146,6 +146,19 @@ async fn one_key_is_one_run() {
     assert_eq!(by_header().await.unwrap().status(), 201);
     assert_eq!(by_header().await.unwrap().status(), 200);
     assert_eq!(run(&node, "on-request:manual:h1").await.state, "scheduled");
+    let twice = node.client.post(&url).bearer_auth(&node.token);
+    let twice = twice.header("idempotency-key", "h2");
+    let twice = twice.header("idempotency-key", "h3").send();
+    assert_eq!(problem(twice.await.unwrap(), 400).await.code, "SC5022");
+    for (parameters, code) in [
+        (r#"{"account": 123456789012345678901}"#.to_owned(), "SC1059"),
+        (r#"{"cmd": "\u0000"}"#.to_owned(), "SC1036"),
+        (format!(r#"{{"cmd": "{}"}}"#, "x".repeat(70_000)), "SC1008"),
+    ] {
+        let body = format!(r#"{{"key": "odd", "parameters": {parameters}}}"#);
+        let told = problem(node.post(RUNS, body).await, 400).await;
+        assert!(told.problems[0].message.starts_with(code), "{told:?}");
+    }
     node.stop().await;
 }
 

@@ -265,6 +265,8 @@ impl Writer {
 fn classify(e: Error) -> Failed {
     match e {
         Error::Busy(reason) => Failed::Busy(reason),
+        // Its words come again before the reason.
+        Error::ReadOnly(reason) => Failed::Undone(reason),
         other => Failed::Undone(other.to_string()),
     }
 }

@@ -5,7 +5,7 @@
 //! Which instants a schedule has (`sichen-audit`), what the history says (`sichen_check::audit`).
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -212,11 +212,21 @@ fn of_file(path: &Path) -> Result<Records, Failure> {
         |e: String| Failure::usage(format!("SC7005: {} can't be read: {e}", path.display()));
     let file = File::open(path).map_err(|e| unreadable(e.to_string()))?;
     let mut records = Records::default();
-    for (number, line) in (1u64..).zip(BufReader::new(file).lines()) {
-        let line = line.map_err(|e| unreadable(e.to_string()))?;
-        take(&mut records, &line).map_err(|e| unreadable(format!("line {number}: {e}")))?;
+    let mut said = false;
+    for (number, line) in (1u64..).zip(export::bounded(BufReader::new(file))) {
+        let placed = |e: String| unreadable(format!("line {number}: {e}"));
+        let line = line.map_err(|e| placed(e.to_string()))?;
+        said |= take(&mut records, &line).map_err(|e| placed(e.to_string()))?;
     }
-    Ok(records)
+    if said {
+        Ok(records)
+    } else {
+        Err(Failure::usage(format!(
+            "SC7005: {} holds no event and no row: nothing can be said of it\n  an export that was \
+             broken off looks like this; write it again with `sichen export`",
+            path.display()
+        )))
+    }
 }
 
 async fn of_server(connection: &Connection) -> Result<Records, Failure> {
@@ -231,8 +241,11 @@ async fn of_server(connection: &Connection) -> Result<Records, Failure> {
     Ok(records)
 }
 
-fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
-    match export::parse(line)? {
+/// Takes a line; whether it says anything of the history.
+fn take(records: &mut Records, line: &str) -> Result<bool, export::Error> {
+    let line = export::parse(line)?;
+    let says = !matches!(line, Line::Head(_));
+    match line {
         Line::Event(event) => records.event(&event),
         Line::Job(job) => records.row(&FinalRow::Job(&job)),
         Line::Revision(job, revision, document) => records.revision(job, revision, &document),
@@ -246,7 +259,7 @@ fn take(records: &mut Records, line: &str) -> Result<(), export::Error> {
         | Line::Backfill(_)
         | Line::Hold(_) => {}
     }
-    Ok(())
+    Ok(says)
 }
 
 /// The jobs that are meant: all, or the live one of a name, or else deleted ones of that name.

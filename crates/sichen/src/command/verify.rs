@@ -255,8 +255,8 @@ async fn of_file(path: PathBuf, question: Question) -> Result<Verdict, Failure> 
         )));
     }
     let mut reader = Reader::new(question);
-    for (number, line) in (1u64..).zip(file.lines()) {
-        let line = line.map_err(|e| unreadable(e.to_string()))?;
+    for (number, line) in (1u64..).zip(export::bounded(file)) {
+        let line = line.map_err(|e| unreadable(format!("line {number}: {e}")))?;
         reader
             .take(&line)
             .map_err(|e| unreadable(format!("line {number}: {e}")))?;

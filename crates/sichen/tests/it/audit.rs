@@ -112,9 +112,15 @@ fn an_audit_tells_a_deleted_an_added_and_a_moved_record() {
     assert_eq!(kinds, ["missing", "moved", "extra"], "{deleted}: {found}");
     assert_eq!(found["finding_count"], 3);
     assert_eq!(found["jobs"][0]["findings"][2]["run"], 999);
-    assert!(
-        client
-            .fails("audit tock --file /dev/null", 3)
-            .contains("SC5001")
-    );
+    let tock = format!("audit tock --file {}", export.display());
+    assert!(client.fails(&tock, 3).contains("SC5001"));
+    // An export that was broken off at once is none of nothing.
+    let empty = client.fails("audit --all --file /dev/null", 2);
+    assert!(empty.contains("no event and no row"), "{empty}");
+    let endless = client.fails("audit --all --file /dev/zero", 2);
+    assert!(endless.contains("more than 8388608 bytes"), "{endless}");
+    let endless = client.fails("verify --file /dev/zero", 2);
+    assert!(endless.contains("more than 8388608 bytes"), "{endless}");
+    let endless = client.fails("config check /dev/zero", 2);
+    assert!(endless.contains("longer than 1048576 bytes"), "{endless}");
 }

@@ -117,6 +117,19 @@ async fn a_body_has_at_most_a_mebibyte() {
 }
 
 #[tokio::test]
+async fn a_body_in_a_coding_is_refused_unread() {
+    let routes = Router::new().route("/size", post(|| async { "read" }));
+    let gated = Gated::new(routes, REQUEST_TIMEOUT);
+    for (coding, status) in [("br", 415), ("gzip", 415), ("identity", 200)] {
+        let request = Request::post("/size").header(CONTENT_ENCODING, coding);
+        let request = request.header(AUTHORIZATION, format!("bearer {}", gated.token));
+        let request = request.body(Body::from("x")).unwrap();
+        let answer = gated.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), status, "{coding}");
+    }
+}
+
+#[tokio::test]
 async fn more_requests_than_there_is_room_for_are_asked_to_come_again() {
     let routes = Router::new().route("/well", get(|| async { "well" }));
     let gated = Gated::new(routes, REQUEST_TIMEOUT);

@@ -317,6 +317,7 @@ macro_rules! conforms {
                     a_report_leaves_progress_and_failure,
                     a_failed_attempt_waits_for_its_retry,
                     a_released_attempt_goes_back_into_the_budget,
+                    an_instant_at_the_end_of_time_is_read_as_it_was_written,
                     one_bad_report_spares_its_neighbours,
                 ;
                 checkpoints:

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
@@ -260,4 +261,14 @@ pub fn one_bad_report_spares_its_neighbours(b: &Bench) {
             last
         ]
     );
+}
+
+pub fn an_instant_at_the_end_of_time_is_read_as_it_was_written(b: &Bench) {
+    let (_, key, token) = granted(b);
+    let mut report = b.report(key, token, Ending::Failed);
+    report.transition.ready_at = Some(Timestamp::MAX);
+    assert_eq!(b.finish(report), FinishVerdict::Accepted(None));
+    let last = b.shard(key).ready_at;
+    assert_eq!(last.as_second(), Timestamp::MAX.as_second());
+    assert_eq!(b.dump().shards[0].ready_at, last);
 }
