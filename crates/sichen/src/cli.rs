@@ -263,7 +263,11 @@ fn undescribed(word: &str) -> String {
     reason = "the end of the program: the one place that reports it"
 )]
 fn say_failure(failure: &Failure, form: Form) -> ExitCode {
-    eprint!("{}", failure.told(form));
+    let told = failure.told(form);
+    match form {
+        Form::Table => eprint!("{}", output::prose_beside(&told)),
+        Form::Json | Form::Yaml => eprint!("{told}"),
+    }
     failure.exit.into()
 }
 

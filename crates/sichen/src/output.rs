@@ -8,6 +8,7 @@
 //! # Not here
 //! What is shown ([`crate::command`]).
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
 use clap::ValueEnum;
@@ -15,6 +16,8 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+use textwrap::core::Word;
+use textwrap::{WordSeparator, WordSplitter};
 
 use crate::failure::{Exit, Failure};
 
@@ -104,6 +107,13 @@ pub fn screen_width() -> Option<u16> {
     screen.is_tty().then(|| screen.width()).flatten()
 }
 
+/// [`prose`] for the error output.
+pub fn prose_beside(text: &str) -> String {
+    let mut screen = Table::new();
+    screen.use_stderr();
+    prose_within(screen.is_tty().then(|| screen.width()).flatten(), text)
+}
+
 /// What is narrower than this is not broken into lines.
 const MIN_PROSE: u16 = 40;
 
@@ -131,17 +141,42 @@ fn prose_within(width: Option<u16>, text: &str) -> String {
 
 /// A line in pieces of at most `room` columns, broken between words where that is possible.
 fn folded(line: &str, room: u16) -> Vec<String> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(room)
-        .add_row([line]);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 0));
-    }
-    let pieces = table.lines().map(|piece| piece.trim_end().to_owned());
-    pieces.collect()
+    let options = textwrap::Options::new(usize::from(room))
+        .word_separator(WordSeparator::Custom(words))
+        .word_splitter(WordSplitter::NoHyphenation);
+    let pieces = textwrap::wrap(line, options).into_iter();
+    pieces.map(Cow::into_owned).collect()
+}
+
+/// What of a line stays together: what stands between blanks, and in Chinese each character with the
+/// marks behind it.
+fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let mut left = line;
+    Box::new(std::iter::from_fn(move || {
+        if left.is_empty() {
+            return None;
+        }
+        let mut before = None;
+        let ends = left.char_indices().find(|(_, c)| {
+            let breaks = before.is_some_and(|b| may_break(b, *c));
+            before = Some(*c);
+            breaks
+        });
+        let (word, rest) = left.split_at(ends.map_or(left.len(), |(at, _)| at));
+        left = rest;
+        Some(Word::from(word))
+    }))
+}
+
+/// Whether a line may end between these two characters.
+fn may_break(before: char, after: char) -> bool {
+    // No line begins with these, none ends with those.
+    let (closes, opens) = ("，。、；：？！）】》”’…%", "（【《“‘");
+    let wide =
+        |c: char| ('\u{2e80}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c);
+    let after_blank = before == ' ' && after != ' ';
+    let between = after != ' ' && (wide(before) || wide(after));
+    after_blank || between && before != ' ' && !closes.contains(after) && !opens.contains(before)
 }
 
 fn table_within<const N: usize>(
@@ -337,7 +372,8 @@ pub fn grouped(number: u64) -> String {
 /// Says something beside the answer, on the error output.
 #[expect(clippy::print_stderr, reason = "a remark beside the answer")]
 pub fn remark(text: &str) {
-    eprintln!("{}", visible(text));
+    let lines = text.lines().map(visible).collect::<Vec<_>>();
+    eprint!("{}", prose_beside(&lines.join("\n")));
 }
 
 /// Asks `question` on a terminal; only `y` or `yes` is yes. An error if nobody is there to say

@@ -42,7 +42,8 @@ pub(super) fn make(dir: &Path, to: &Path) -> Result<Backup, Error> {
     let database = dir.join(DATABASE);
     if !database.is_file() {
         return Err(not_written(format!(
-            "there is no {DATABASE} in {}",
+            "there is no {DATABASE} in {} (a server on PostgreSQL keeps its store there, and `pg_dump` \
+             backs it up)",
             dir.display()
         )));
     }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 pub use crate::demo::Args;
 use crate::demo::{self, worker};
+use crate::output;
 
 /// Runs the demo and prints its report; 0 only if everything holds.
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -16,7 +17,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        write!(out, "{}", report.text())?;
+        write!(out, "{}", output::prose(&report.text()))?;
     }
     Ok(if report.ok {
         ExitCode::SUCCESS

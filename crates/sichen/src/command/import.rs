@@ -398,7 +398,6 @@ fn yaml(sources: &[(String, Import)]) -> Result<String, Failure> {
     Ok(text)
 }
 
-#[expect(clippy::print_stderr, reason = "remarks beside the documents")]
 fn remarks(sources: &[(String, Import)]) {
     for (file, import) in sources {
         for remark in &import.remarks {
@@ -407,25 +406,26 @@ fn remarks(sources: &[(String, Import)]) {
                 field => format!("{field}: "),
             };
             let (line, level) = (remark.line, remark.level.as_str());
-            eprintln!(
-                "{file}:{line}: {level}: {field}{}",
-                output::visible(&remark.message)
-            );
+            let message = output::visible(&remark.message);
+            output::remark(&format!("{file}:{line}: {level}: {field}{message}"));
         }
     }
 }
 
 /// The closing line beside the answer: what became of the source, and what was proved of it.
-#[expect(clippy::print_stderr, reason = "a closing line beside the answer")]
 fn close(sources: &[(String, Import)], proved: &[Proved]) {
     let jobs = sources.iter().map(|(_, import)| import.jobs.len() as u64);
     let refused = sources.iter().map(|(_, import)| refused(import)).sum();
     let most = proved.iter().map(|p| p.times).max().unwrap_or(0);
-    eprintln!(
-        "{} imported, {} refused; the next {most} times are those of the source",
+    let same = match most {
+        0 => String::new(),
+        most => format!("; the next {most} times are those of the source"),
+    };
+    output::remark(&format!(
+        "{} imported, {} refused{same}",
         output::count(jobs.sum(), "job"),
         output::count(refused, "line or field").replace("line or fields", "lines or fields"),
-    );
+    ));
 }
 
 fn refused(import: &Import) -> u64 {

@@ -290,7 +290,11 @@ async fn decide(args: Decide) -> Result<ExitCode, Failure> {
             true => "something is left to decide: sichen restore show",
             false => "all is decided; jobs fire and shards are granted again",
         };
-        format!("decided {} one by one\n{left}\n", decided.decided)
+        let said = match decided.decided {
+            0 => String::new(),
+            n => format!("{} one by one\n", output::count(n, "decision")),
+        };
+        format!("{said}{left}\n")
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -362,7 +366,8 @@ fn left(restore: &wire::Restore) -> String {
 fn went_back(restore: &wire::Restore) -> String {
     let word = |text: &Option<String>| text.clone().unwrap_or_default();
     format!(
-        "the store went back: what happened after {} is lost (noticed {}, epoch {})\nnothing fires and nothing is \
+        "the store went back: the last thing in it is of {}, and what happened after that is lost (noticed {}, \
+         epoch {})\nnothing fires and nothing is \
          granted until this is decided\n",
         word(&restore.mark),
         word(&restore.at),

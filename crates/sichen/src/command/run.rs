@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sichen_core::name::JobName;
 use sichen_server::rest::wire::{Job, Period, StartRun, StartedRun};
@@ -28,7 +29,7 @@ pub struct StartArgs {
     #[arg(value_name = "JOB")]
     pub job: String,
     /// The run of this planned time (RFC 3339), such as 2026-08-30T00:00:00+08:00.
-    #[arg(long, value_name = "TIME", conflicts_with = "key")]
+    #[arg(long, value_name = "TIME", conflicts_with = "key", value_parser = instant)]
     planned: Option<String>,
     /// The idempotency key: the same key again finds the same run [default: a new one].
     #[arg(long, value_name = "KEY")]
@@ -37,10 +38,10 @@ pub struct StartArgs {
     #[arg(long = "param", value_name = "NAME=VALUE")]
     params: Vec<String>,
     /// The period that the run stands for: its start (RFC 3339).
-    #[arg(long, value_name = "TIME", requires = "period_end")]
+    #[arg(long, value_name = "TIME", requires = "period_end", value_parser = instant)]
     period_start: Option<String>,
     /// Its end, not included.
-    #[arg(long, value_name = "TIME", requires = "period_start")]
+    #[arg(long, value_name = "TIME", requires = "period_start", value_parser = instant)]
     period_end: Option<String>,
     #[command(flatten)]
     waiting: Waiting,
@@ -48,6 +49,17 @@ pub struct StartArgs {
     connection: Connection,
     #[command(flatten)]
     output: Output,
+}
+
+/// An instant as the API takes it.
+fn instant(text: &str) -> Result<String, String> {
+    let bad = |_| {
+        "it is no instant: write date, time and offset, such as 2026-08-30T00:00:00+08:00"
+            .to_owned()
+    };
+    text.parse::<Timestamp>()
+        .map(|_| text.to_owned())
+        .map_err(bad)
 }
 
 /// Carries out `sichen run`.

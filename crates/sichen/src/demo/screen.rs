@@ -6,6 +6,8 @@ use std::io::{IsTerminal, Write};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::prose_beside;
+
 /// Where progress and events are shown.
 #[derive(Debug)]
 pub enum Screen {
@@ -104,7 +106,7 @@ impl Screen {
     pub fn event(&self, text: &str) {
         match self {
             Screen::Bars { all, .. } => {
-                let _ = all.println(text);
+                let _ = all.println(prose_beside(text).trim_end());
             }
             Screen::Lines { .. } => say(text),
             Screen::Silent => {}
@@ -127,5 +129,5 @@ impl Screen {
 
 fn say(text: &str) {
     // Nobody may be reading; the demo goes on.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = write!(std::io::stderr().lock(), "{}", prose_beside(text));
 }

@@ -55,6 +55,24 @@ fn a_long_last_column_is_broken_into_lines_on_a_terminal_only() {
 }
 
 #[test]
+fn sentences_are_broken_between_words_and_chinese_between_characters() {
+    let check = |text: &str, expect: &str| assert_eq!(prose_within(Some(46), text), expect);
+    check("short\n", "short\n");
+    check(
+        "  the store went back: nothing fires and nothing is granted\n",
+        "  the store went back: nothing fires and\n    nothing is granted\n",
+    );
+    check(
+        "每天每 5 分钟；时区在那一天把钟拨快一小时的时候，落入空缺的时刻只运行一次。\n",
+        "每天每 5 分钟；时区在那一天把钟拨快一小时的\n  时候，落入空缺的时刻只运行一次。\n",
+    );
+    // What is one word stays one, however long.
+    let word = "x".repeat(60);
+    let whole = prose_within(Some(46), &word);
+    assert_eq!(whole.replace(['\n', ' '], ""), word);
+}
+
+#[test]
 fn a_shortened_text_says_that_there_is_more() {
     let check = |text: &str, expect: &str| assert_eq!(short(text, 8), expect, "{text:?}");
     check("", "");

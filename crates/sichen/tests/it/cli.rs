@@ -278,7 +278,7 @@ fn every_failure_has_its_exit_code_and_says_what_to_do() {
     check("trace hello", 3, &["SC5001"]);
     check("run greet --param x", 2, &["SC7006"]);
     check("run Greet", 2, &["SC1001"]);
-    check("run greet --planned yesterday", 2, &["SC5021"]);
+    check("run greet --planned yesterday", 2, &["--planned", "+08:00"]);
     let file = bad.display().to_string();
     let both = [
         "bad.yaml:3:13: metadata.nam",

@@ -52,7 +52,7 @@ pub fn read(reader: &mut Reader<'_>, name: &str) -> Result<Vec<String>, Refused>
     }
     let message = format!(
         "the container {image} becomes the handler {name}: a worker has to offer it, with lines \
-         such as those above the document"
+         such as those that `sichen import` without --apply writes above the document"
     );
     reader.say(Level::Warning, &at, message);
     let known = ["name", "image", "command", "args", "env", "workingDir"];

@@ -214,7 +214,7 @@ impl Table<'_> {
         let source = Timetable::cron(entry.times, Slow::CrontabPlain, &zone, None, 0);
         let source = source.map_err(|why| ("", why))?;
         let mut metadata = Map::new();
-        metadata.insert("name".into(), self.name(entry.command).into());
+        metadata.insert("name".into(), self.name(&percent(entry.command).0).into());
         if self.options.namespace != "default" {
             metadata.insert("namespace".into(), self.options.namespace.clone().into());
         }
