@@ -224,8 +224,50 @@ async fn a_real_prometheus_reads_a_server() {
             value("succeeded") == Some("1".into()) && value("failed") == Some("0".into())
         };
         until("Prometheus has the number", settled).await;
+        for expr in panels() {
+            let encoded = expr
+                .bytes()
+                .map(|b| format!("%{b:02X}"))
+                .collect::<String>();
+            let asked = format!("{url}/api/v1/query?query={encoded}");
+            let answer = node.client.get(asked).send().await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK, "{expr}");
+        }
     }
     worker.drain(&node).await;
+    node.stop().await;
+}
+
+/// What the panels of the dashboard ask for.
+fn panels() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("deploy/grafana/sichen.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets
+        .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn every_panel_asks_for_what_a_node_tells() {
+    let node = Node::start().await;
+    let text = shown(&node).await;
+    let mut asked = std::collections::BTreeSet::new();
+    for expr in panels() {
+        let words = expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names = words.filter(|word| word.starts_with("sichen_"));
+        asked.extend(names.map(|name| name.trim_end_matches("_bucket").to_owned()));
+    }
+    for name in &asked {
+        let typed = |name: &str| text.contains(&format!("# TYPE {name} "));
+        let told = typed(name) || name.strip_suffix("_total").is_some_and(typed);
+        // Only PostgreSQL has it.
+        let elsewhere = name == "sichen_store_oldest_transaction_seconds";
+        assert!(told || elsewhere, "{name} is asked for and not told");
+    }
+    assert!(asked.len() > 15, "{asked:?}");
     node.stop().await;
 }
 
