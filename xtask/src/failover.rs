@@ -1,7 +1,8 @@
 //! `cargo xtask failover`: how long it takes until somebody else does the work of who goes.
 //!
 //! Three servers of the built program over one throwaway PostgreSQL, each with a way of its own to it, and
-//! workers that hold an attempt. Round after round the owner of the workers' pool is stopped, killed,
+//! workers that hold an attempt; jobs with an instant each second, spread over the partitions, tell when these
+//! are decided again. Round after round the owner of the workers' pool is stopped, killed,
 //! frozen or silently cut off from the database, the database itself crashes, or a worker is killed. The
 //! distributions go to the standard output as JSON, each with its bound
 //! (docs/guide/production-postgresql.md).
@@ -35,6 +36,8 @@ use cluster::{Cluster, SERVERS, is_taken, until};
 const SESSION: Duration = Duration::from_secs(15);
 /// The same where workers are killed, in seconds.
 const SESSION_S: u128 = 6;
+/// Jobs that tick, so many that each server has some of them.
+const TICKING: usize = 24;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -54,12 +57,13 @@ enum How {
     Cut,
 }
 
-/// A way to go, and the milliseconds within which the duties must be in other hands, and the worker
-/// with another server.
+/// A way to go, and the milliseconds within which the duties must be in other hands, every job's next instant
+/// decided there, and the worker with another server.
 struct Kind {
     name: &'static str,
     how: How,
     duties_ms: u128,
+    decided_ms: u128,
     worker_ms: u128,
 }
 
@@ -68,24 +72,28 @@ const KINDS: &[Kind] = &[
         name: "stopped",
         how: How::Signal(Signal::SIGTERM),
         duties_ms: 1_000,
+        decided_ms: 2_000,
         worker_ms: 3_000,
     },
     Kind {
         name: "killed",
         how: How::Signal(Signal::SIGKILL),
         duties_ms: 2_000,
+        decided_ms: 2_000,
         worker_ms: 3_000,
     },
     Kind {
         name: "frozen",
         how: How::Signal(Signal::SIGSTOP),
         duties_ms: 7_000,
+        decided_ms: 7_000,
         worker_ms: 10_000,
     },
     Kind {
         name: "cut from the database",
         how: How::Cut,
         duties_ms: 7_000,
+        decided_ms: 7_000,
         worker_ms: 10_000,
     },
 ];
@@ -142,14 +150,21 @@ fn servers_go(options: &Options, figures: &mut Figures) -> Result<()> {
     cluster.work("w1")?;
     cluster.apply_sleep("held")?;
     cluster.command(&["run", "held", "--key", "k"])?;
+    cluster.apply_ticking(TICKING)?;
     cluster.rested()?;
     for kind in KINDS {
         for round in 0..options.rounds {
-            let (moved, beat, ready) = goes(&mut cluster, kind)?;
+            let Gone {
+                moved,
+                decided,
+                beat,
+                ready,
+            } = goes(&mut cluster, kind)?;
             let name = kind.name;
-            eprintln!("{name} {round}: {moved} {beat} {ready} ms");
+            eprintln!("{name} {round}: {moved} {decided} {beat} {ready} ms");
             let named = |what: &str| format!("server {name}: {what}");
             figures.add(named("duties in other hands"), kind.duties_ms, moved);
+            figures.add(named("its partitions decided"), kind.decided_ms, decided);
             figures.add(named("worker beats elsewhere"), kind.worker_ms, beat);
             figures.add(named("all ready after the heal"), 10_000, ready);
         }
@@ -168,33 +183,45 @@ fn servers_go(options: &Options, figures: &mut Figures) -> Result<()> {
     cluster.verify()
 }
 
-/// One server goes and comes back: until its duties are in other hands, until the worker has
-/// beaten at another, until all are ready again; in milliseconds.
-fn goes(cluster: &mut Cluster, kind: &Kind) -> Result<(u128, u128, u128)> {
+/// What was measured of one server that went, in milliseconds.
+#[derive(Default)]
+struct Gone {
+    moved: u128,
+    decided: u128,
+    beat: u128,
+    ready: u128,
+}
+
+/// One server goes and comes back: until its duties are in other hands, until every job has an instant decided from
+/// after it went, until the worker has beaten at another, until all are ready again.
+fn goes(cluster: &mut Cluster, kind: &Kind) -> Result<Gone> {
     let n = cluster.owner()?;
     let going = cluster.servers[n].url();
     let other = &cluster.servers[(n + 1) % SERVERS];
-    // A session ends so long after its last beat; the database has this machine's clock.
-    let no_beat_since = jiff::Timestamp::now() + SESSION;
+    // The database has this machine's clock; a session ends so long after its last beat.
+    let went = jiff::Timestamp::now();
+    let no_beat_since = went + SESSION;
     let started = Instant::now();
     match kind.how {
         How::Signal(signal) => cluster.servers[n].signal(signal)?,
         How::Cut => cluster.servers[n].link.swallow_all(),
     }
-    let (mut moved, mut beat) = (None, None);
+    let (mut moved, mut decided, mut beat) = (None, None, None);
     until("others have taken over", || {
         let at = || Some(started.elapsed().as_millis());
-        if moved.is_none()
-            && other
-                .get("/api/v1/members")
-                .is_ok_and(|m| is_taken(&m, &going))
-        {
-            moved = at();
+        if moved.is_none() {
+            let members = other.get("/api/v1/members");
+            moved = at().filter(|_| members.is_ok_and(|m| is_taken(&m, &going)));
         }
-        if beat.is_none() && other.expires_at("w1").is_ok_and(|end| end > no_beat_since) {
-            beat = at();
+        if decided.is_none() {
+            let oldest = other.decided_until();
+            decided = at().filter(|_| oldest.is_ok_and(|oldest| oldest >= went));
         }
-        moved.is_some() && beat.is_some()
+        if beat.is_none() {
+            let end = other.expires_at("w1");
+            beat = at().filter(|_| end.is_ok_and(|end| end > no_beat_since));
+        }
+        moved.is_some() && decided.is_some() && beat.is_some()
     })?;
     let healed = Instant::now();
     match kind.how {
@@ -203,9 +230,14 @@ fn goes(cluster: &mut Cluster, kind: &Kind) -> Result<(u128, u128, u128)> {
         How::Cut => cluster.servers[n].link.heal(),
     }
     cluster.all_ready()?;
-    let healed = healed.elapsed().as_millis();
+    let ready = healed.elapsed().as_millis();
     cluster.rested()?;
-    Ok((moved.unwrap_or_default(), beat.unwrap_or_default(), healed))
+    Ok(Gone {
+        moved: moved.unwrap_or_default(),
+        decided: decided.unwrap_or_default(),
+        beat: beat.unwrap_or_default(),
+        ready,
+    })
 }
 
 /// As a crash ends it, for a second; then until every server is ready.

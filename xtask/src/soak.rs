@@ -27,15 +27,8 @@ pub enum Kind {
     Chaos {
         #[command(flatten)]
         options: Options,
-        /// Only these drills
-        #[arg(long)]
-        only: Vec<String>,
-        /// Each drill once, however long that takes
-        #[arg(long)]
-        once: bool,
-        /// Drills at once
-        #[arg(long, default_value_t = 1)]
-        at_once: usize,
+        #[command(flatten)]
+        which: chaos::Which,
     },
     /// Statements on a real PostgreSQL in orders that seeds choose
     Interleaver(Options),
@@ -69,12 +62,7 @@ pub struct Options {
 pub fn run(kind: &Kind) -> Result<()> {
     match kind {
         Kind::Simulation(options) => simulation(options),
-        Kind::Chaos {
-            options,
-            only,
-            once,
-            at_once,
-        } => chaos::run(options, only, *once, *at_once),
+        Kind::Chaos { options, which } => chaos::run(options, which),
         Kind::Interleaver(options) => interleaver(options),
         Kind::Zoo => zoo::run(&zoo::Options::default()),
     }

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 
@@ -145,6 +145,11 @@ const UNSHOWN: &[Variant] = &[
     ),
 ];
 
+/// As many as there must be in all, and in a quick look: the zoo fails before it shrinks.
+const LEAST: usize = 25;
+const LEAST_QUICK: usize = 12;
+const _: () = assert!(ZOO.len() >= LEAST, "variants were taken out of the zoo");
+
 /// Which variants to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct Options {
@@ -172,11 +177,15 @@ pub fn run(options: &Options) -> Result<()> {
         let only = options.only.as_deref().unwrap_or_default();
         bail!("there is no variant {only:?}");
     }
+    let n = wanted.len();
+    ensure!(
+        !options.quick || n >= LEAST_QUICK,
+        "a quick look has {n} variants, and must have {LEAST_QUICK}"
+    );
     let escaped = simulation(&wanted)?;
     if !escaped.is_empty() {
         bail!("not caught within their budgets: {}", escaped.join(", "));
     }
-    let n = wanted.len();
     println!("zoo: {n} of {n} variants caught ({} in all)", ZOO.len());
     for v in UNSHOWN.iter().filter(|_| options.only.is_none()) {
         println!("not shown {:22} {}", v.name, v.leaves_out);

@@ -32,6 +32,8 @@ pub struct Options {
     pub server_crash: Every,
     /// A server's process stands still.
     pub server_freeze: Every,
+    /// A server's fate strikes where it registers a worker, and nowhere else.
+    pub strike_hellos: bool,
     /// A server, or several, can't reach the store.
     pub server_cut: Every,
     /// What a server sends reaches the store, but no answer comes back.
@@ -97,6 +99,7 @@ impl Options {
             shared: false,
             server_crash: every(15, 60),
             server_freeze: every(15, 60),
+            strike_hellos: false,
             server_cut: every(15, 60),
             server_deaf: None,
             sign_lost: None,

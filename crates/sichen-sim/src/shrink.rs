@@ -11,7 +11,7 @@
 use crate::options::{Every, Options};
 
 /// What can be left out as a whole.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     "server_crash",
     "server_freeze",
     "server_cut",
@@ -30,6 +30,7 @@ const PARTS: [&str; 18] = [
     "shared",
     "sqlite",
     "past",
+    "strike_hellos",
 ];
 
 /// What can be less, and the least of it.
@@ -71,6 +72,7 @@ impl Options {
             "shared" => self.shared = false,
             "sqlite" => self.sqlite = false,
             "past" => self.past = false,
+            "strike_hellos" => self.strike_hellos = false,
             _ => return false,
         }
         true
@@ -96,7 +98,7 @@ impl Options {
         }
     }
 
-    /// Changes one of them: `link_cut=off`, `jobs=2`.
+    /// Changes one of them: `link_cut=off`, `link_cut=5` (each five seconds or so), `jobs=2`.
     ///
     /// # Errors
     /// What can be said instead.
@@ -104,11 +106,22 @@ impl Options {
         let wrong = || {
             let amounts = AMOUNTS.map(|(name, _)| name).join(", ");
             let parts = PARTS.join(", ");
-            format!("{text:?}: say NAME=off of {parts}, or NAME=N of {amounts}")
+            format!(
+                "{text:?}: say NAME=off of {parts}, NAME=SECONDS of a fault among them, or NAME=N of {amounts}"
+            )
         };
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+        if text == "strike_hellos=on" {
+            self.strike_hellos = true;
+            return Ok(());
+        }
         if value == "off" {
             return self.leave_out(name).then_some(()).ok_or_else(wrong);
+        }
+        if let Some(every) = self.every(name) {
+            let secs: i64 = value.parse().map_err(|_| wrong())?;
+            *every = Some(secs.clamp(1, 3_600) * 1_000);
+            return Ok(());
         }
         let least = AMOUNTS.iter().find(|(amount, _)| *amount == name);
         let (_, least) = least.ok_or_else(wrong)?;

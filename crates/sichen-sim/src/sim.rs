@@ -451,6 +451,7 @@ impl Sim {
             .as_mut()
             .poll(&mut Context::from_waker(&waker));
         let write_sent = std::mem::take(&mut self.gate().write_sent);
+        let hello_sent = std::mem::take(&mut self.gate().hello_sent);
         let wakes = std::mem::take(&mut self.gate().wakes);
         for (id, at) in wakes {
             self.push_at(at, Ev::Poll(id));
@@ -467,7 +468,12 @@ impl Sim {
         match polled {
             Poll::Pending => {
                 self.activities.insert(id, activity);
-                if write_sent && self.servers[server].doomed.is_some() && self.rng.chance(300) {
+                let doomed = self.servers[server].doomed.is_some();
+                let strikes = match self.options.strike_hellos {
+                    true => doomed && hello_sent,
+                    false => write_sent && doomed && self.rng.chance(300),
+                };
+                if strikes {
                     self.strike(server);
                 }
             }

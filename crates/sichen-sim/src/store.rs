@@ -61,6 +61,8 @@ pub struct Gate {
     pub wakes: Vec<(u64, i64)>,
     /// Set when a call that writes has been sent.
     pub write_sent: bool,
+    /// Set when one that registers a worker has been sent.
+    pub hello_sent: bool,
     /// Nodes that can't reach the store; whether that has cost one of them a write.
     pub cut: BTreeMap<usize, bool>,
     /// Nodes that the store's answers do not reach; the same.
@@ -89,6 +91,7 @@ impl Gate {
             current: 0,
             wakes: Vec::new(),
             write_sent: false,
+            hello_sent: false,
             cut: BTreeMap::new(),
             deaf: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -401,6 +404,11 @@ impl LeaseStore for Link {
 }
 
 impl SessionStore for Link {
+    fn register_session(&self, op: Op, register: Register) -> Answer<'_, RegisterVerdict> {
+        lock(&self.gate).hello_sent = true;
+        let id = op.id;
+        self.call(Some(id), self.inner.register_session(op, register))
+    }
     reads! {
         renew_sessions(sessions: Vec<SessionId>, ttl: SignedDuration) -> Vec<RenewVerdict>;
         drain_session(session: SessionId) -> ();
@@ -408,7 +416,6 @@ impl SessionStore for Link {
         get_session(session: SessionId) -> Option<Session>;
     }
     writes! {
-        register_session(register: Register) -> RegisterVerdict;
         end_session(fence: Option<Fence>, session: SessionId, cause: String) -> bool;
     }
 }

@@ -58,6 +58,7 @@ mod shards;
 pub mod sql;
 mod tls;
 mod tx;
+mod whereabouts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::model::Dump;
-use sichen_core::port::{Answer, Error, Fence, Page};
+use sichen_core::port::{Error, Fence, Page};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
@@ -177,35 +178,9 @@ impl PostgresStore {
     /// committed, or the database is of a newer version; [`Error::ReadOnly`] if it is a standby;
     /// [`Error::Corrupt`] if the database is not what its migrations say.
     pub async fn open(url: &str, options: Options) -> Result<Self, Error> {
-        let store = Self {
-            engine: Engine::open(url, options).await?,
-        };
-        store.settle().await?;
-        Ok(store)
-    }
-
-    /// Takes note of where the database is, and of a copy or another timeline ([`restored::settle`]).
-    async fn settle(&self) -> Result<(), Error> {
-        let places: Answer<'_, _> = glance!(self, [], |read| restored::places(read).await);
-        let changed = match places.await {
-            Ok((now, before)) => now != before,
-            Err(error) => {
-                // Not everybody may ask it everywhere; what it tells is only noticed earlier by it.
-                tracing::warn!(%error, "it can't be asked which installation of PostgreSQL this is");
-                false
-            }
-        };
-        if !changed {
-            return Ok(());
-        }
-        let settled: Answer<'_, ()> = write!(self, None, [], |tx| {
-            tx.take_turn(kept::Turn::Claim, "").await?;
-            let duties = restored::duties(tx).await?;
-            tx.lock_duties(duties, false).await?;
-            tx.tell_time().await?;
-            restored::settle(tx).await
-        });
-        settled.await
+        let engine = Engine::open(url, options).await?;
+        engine.settle().await?;
+        Ok(Self { engine })
     }
 
     /// The whole content of the store at `url`, from one snapshot. Nothing is written there: rights to

@@ -6,6 +6,7 @@
 //!   process's lock file.
 //! - A server that ran on a port comes back on the same port.
 
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,26 +74,7 @@ impl Server {
     }
 
     fn start_with(options: Options, base: &Path, more: &[&str]) -> Option<Self> {
-        let programs = postgres_programs()?;
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
-        let dir = dir.unwrap_or_else(|e| panic!("a directory in {}: {e}", base.display()));
-        if geteuid().is_root() {
-            let user = User::from_name("postgres").expect("users are known");
-            let user = user.expect("there is a user postgres, since root may not run the server");
-            let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
-            chown(dir.path(), Some(uid), Some(gid)).expect("root may");
-        }
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(dir.path(), open).expect("it is this process's");
-        let mut server = Server {
-            programs,
-            options,
-            dir: dir.path().to_owned(),
-            _kept: dir,
-            port: None,
-            child: None,
-        };
+        let mut server = Self::beside(postgres_programs()?, options, base);
         let made = server
             .command("initdb")
             .args(["--auth=trust", "--username=postgres"])
@@ -107,6 +89,84 @@ impl Server {
         assert!(made.status.success(), "initdb: {said}");
         server.start_first();
         Some(server)
+    }
+
+    /// An empty directory of its own below `base`, which the user that runs it may write in.
+    fn beside(programs: PathBuf, options: Options, base: &Path) -> Self {
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
+        let dir = dir.unwrap_or_else(|e| panic!("a directory in {}: {e}", base.display()));
+        if geteuid().is_root() {
+            let user = User::from_name("postgres").expect("users are known");
+            let user = user.expect("there is a user postgres, since root may not run the server");
+            let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
+            chown(dir.path(), Some(uid), Some(gid)).expect("root may");
+        }
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).expect("it is this process's");
+        Server {
+            programs,
+            options,
+            dir: dir.path().to_owned(),
+            _kept: dir,
+            port: None,
+            child: None,
+        }
+    }
+
+    /// A copy of its files, taken while it runs (`pg_basebackup`): a server of its own, which was not started yet.
+    /// `settings` are lines that it reads, `begins_as` the name of the file that says how it begins, such as
+    /// `standby.signal`.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn copied(&self, settings: &str, begins_as: &str) -> Self {
+        let base = self.dir.parent().expect("it is below another");
+        let copy = Self::beside(self.programs.clone(), self.options, base);
+        let made = self
+            .command("pg_basebackup")
+            .args(["--checkpoint=fast", "--username=postgres", "--pgdata"])
+            .arg(copy.data())
+            .arg("--host")
+            .arg(&self.dir)
+            .args(["--port", &self.socket_port().to_string()])
+            .output()
+            .expect("pg_basebackup starts");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "pg_basebackup: {said}");
+        copy.tell(settings);
+        std::fs::write(copy.data().join(begins_as), "").expect("a file");
+        copy
+    }
+
+    /// Lines of settings that it reads at its next start.
+    ///
+    /// # Panics
+    /// If they can't be written.
+    pub fn tell(&self, settings: &str) {
+        let file = std::fs::File::options()
+            .append(true)
+            .open(self.data().join("postgresql.auto.conf"));
+        let written = file.and_then(|mut file| writeln!(file, "{settings}"));
+        written.expect("it is this server's");
+    }
+
+    /// Starts a copy for the first time.
+    ///
+    /// # Panics
+    /// If it is running, or does not start.
+    pub fn start_copy(&mut self) {
+        assert!(self.child.is_none(), "it is running");
+        self.start_first();
+    }
+
+    /// Its processes: the first, and those that it has started.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn processes(&self) -> Vec<u32> {
+        let first = self.child.as_ref().expect("it is running").id();
+        std::iter::once(first).chain(children(first)).collect()
     }
 
     /// Finds a free port, if one is wanted. Another process may take it before the server does.
@@ -204,12 +264,13 @@ impl Server {
         runs
     }
 
-    /// Whether its lock file says that this very process takes connections.
+    /// Whether its lock file says that this very process takes connections, if only to read.
     fn is_ready(&self, pid: u32) -> bool {
         let text = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);
         let holder = lines.next().and_then(|line| line.parse().ok());
-        holder == Some(pid) && lines.nth(6) == Some("ready")
+        let state = lines.nth(6);
+        holder == Some(pid) && matches!(state, Some("ready" | "standby"))
     }
 
     /// A program of the server's, as a user who may run it and write in [`Server::socket_dir`]; it ends with this

@@ -169,6 +169,26 @@ impl Cluster {
             .map(drop)
     }
 
+    /// Applies jobs with an instant each second, all of which are decided and none is run: their one run waits for
+    /// a worker that never comes, and they forbid a second.
+    pub fn apply_ticking(&self, jobs: usize) -> Result<()> {
+        let documents = (0..jobs).map(|n| {
+            json!({
+                "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": format!("ticks-{n}") },
+                "spec": {
+                    "run": { "handler": "noop" }, "pool": "nobody", "overlap": "forbid",
+                    "schedules": [{ "every": "1s" }],
+                },
+            })
+        });
+        for document in documents {
+            let path = self.dir.join("ticks.json");
+            std::fs::write(&path, document.to_string())?;
+            self.command(&["apply", "-f", &path.to_string_lossy()])?;
+        }
+        Ok(())
+    }
+
     /// What a command answers that must succeed.
     pub fn command(&self, words: &[&str]) -> Result<String> {
         let output = Command::new(&self.program)
@@ -278,6 +298,20 @@ impl Server {
 
     pub fn is_ready(&self) -> bool {
         self.ask("/readyz").is_ok_and(|(ok, _)| ok)
+    }
+
+    /// Up to when the instants of every job that ticks are decided.
+    pub fn decided_until(&self) -> Result<jiff::Timestamp> {
+        let jobs = self.get("/api/v1/jobs?limit=100")?;
+        let jobs = jobs["items"].as_array().context("a list")?.iter();
+        let ticking = jobs.filter(|job| {
+            job["name"]
+                .as_str()
+                .is_some_and(|n| n.starts_with("ticks-"))
+        });
+        let until = ticking.map(|job| job["decided_until"].as_str().unwrap_or_default().parse());
+        let until: Vec<jiff::Timestamp> = until.collect::<Result<_, _>>()?;
+        until.into_iter().min().context("there are such jobs")
     }
 
     /// When this worker's session ends unless it beats.

@@ -18,11 +18,31 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{Options, Ran, load, summary_at};
 use crate::workspace;
+
+/// Which drills, and what they must come to.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Only these drills
+    #[arg(long)]
+    only: Vec<String>,
+    /// Each drill once, however long that takes
+    #[arg(long)]
+    once: bool,
+    /// Drills at once
+    #[arg(long, default_value_t = 1)]
+    at_once: usize,
+    /// Fail when one of them could not be carried out here
+    #[arg(long)]
+    none_missing: bool,
+    /// Fail when they took fewer seconds than these together
+    #[arg(long, default_value_t = 0)]
+    at_least: u64,
+}
 
 /// A drill that was carried out, or could not be.
 struct Drilled {
@@ -41,6 +61,7 @@ struct Sums {
     ended: BTreeMap<String, BTreeMap<&'static str, u64>>,
     faults: BTreeMap<String, u64>,
     tasks: u64,
+    took_ms: u64,
     violations: Vec<Value>,
     not_run: BTreeMap<String, String>,
     broken: Option<anyhow::Error>,
@@ -72,24 +93,24 @@ impl Turns<'_> {
 ///
 /// # Errors
 /// When the program can't be built or started, a drill failed, or nothing was hit.
-pub(super) fn run(options: &Options, only: &[String], once: bool, at_once: usize) -> Result<()> {
+pub(super) fn run(options: &Options, which: &Which) -> Result<()> {
     let ran = Ran::begin("chaos");
     let program = match &options.program {
         Some(program) => std::path::absolute(program)?,
         None => release()?,
     };
-    let names = names(&program, only)?;
+    let names = names(&program, &which.only)?;
     let at = summary_at(options, ran.kind)?;
     let folder = at.with_extension("evidence");
     let begun = Instant::now();
     let turns = Turns {
         names: &names,
-        once,
+        once: which.once,
         end: begun + Duration::from_secs(options.minutes * 60),
     };
     let sums = Mutex::new(Sums::default());
     std::thread::scope(|scope| {
-        for _ in 0..at_once.max(1) {
+        for _ in 0..which.at_once.max(1) {
             scope.spawn(|| drills(options, &program, &folder, &turns, &sums));
         }
     });
@@ -106,6 +127,7 @@ pub(super) fn run(options: &Options, only: &[String], once: bool, at_once: usize
         "faults": hit,
         "faults_by_class": sums.faults,
         "tasks": sums.tasks,
+        "drill_secs": sums.took_ms / 1_000,
         "violations": sums.violations,
         "wall_secs": begun.elapsed().as_secs(),
     });
@@ -124,7 +146,24 @@ pub(super) fn run(options: &Options, only: &[String], once: bool, at_once: usize
     }
     ensure!(hit > 0, "nothing was hit");
     ensure!(failed == 0, "{failed} drills failed");
-    Ok(())
+    which.are_enough(sums.took_ms / 1_000, sums.not_run.keys())
+}
+
+impl Which {
+    /// Whether they came to what is asked for.
+    fn are_enough<'a>(
+        &self,
+        secs: u64,
+        mut not_run: impl Iterator<Item = &'a String>,
+    ) -> Result<()> {
+        let missing = not_run.next().filter(|_| self.none_missing);
+        if let Some(name) = missing {
+            bail!("{name} could not be carried out here, and none may be missing");
+        }
+        let least = self.at_least;
+        ensure!(secs >= least, "{secs} s of drills, fewer than {least}");
+        Ok(())
+    }
 }
 
 /// One drill after another, as long as there are turns.
@@ -171,6 +210,9 @@ fn drills(options: &Options, program: &Path, folder: &Path, turns: &Turns<'_>, s
             *sums.faults.entry(class).or_default() += n;
         }
         sums.tasks += drilled.tasks;
+        if drilled.ended != "not run" {
+            sums.took_ms += drilled.took_ms;
+        }
         if matches!(drilled.ended, "passed" | "not run") && evidence.is_dir() {
             // What can't be removed is no finding.
             let _ = std::fs::remove_dir_all(&evidence);
@@ -189,7 +231,7 @@ fn names(program: &Path, only: &[String]) -> Result<Vec<String>> {
         .filter_map(|row| row["name"].as_str().map(str::to_owned))
         .collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        anyhow::bail!("{} has no drill {unknown}", program.display());
+        bail!("{} has no drill {unknown}", program.display());
     }
     names.retain(|name| only.is_empty() || only.contains(name));
     ensure!(!names.is_empty(), "{} lists no drills", program.display());
@@ -252,4 +294,27 @@ fn drill(program: &Path, name: &str, seed: u64, evidence: &Path) -> Result<Drill
         took_ms: u64::try_from(watch.elapsed().as_millis()).unwrap_or(u64::MAX),
         said: said.join("\n"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_and_what_is_missing_fail_where_that_is_asked() {
+        let which = |none_missing, at_least| Which {
+            only: Vec::new(),
+            once: true,
+            at_once: 1,
+            none_missing,
+            at_least,
+        };
+        let missing = ["one-way-cut".to_owned()];
+        let none: [String; 0] = [];
+        assert!(which(true, 90).are_enough(90, none.iter()).is_ok());
+        assert!(which(true, 90).are_enough(89, none.iter()).is_err());
+        assert!(which(false, 0).are_enough(0, missing.iter()).is_ok());
+        let said = which(true, 0).are_enough(90, missing.iter()).unwrap_err();
+        assert!(said.to_string().contains("one-way-cut"));
+    }
 }

@@ -59,6 +59,11 @@ impl Net {
         };
         let server = format!("{}/24", net.server());
         ip(&["link", "add", &net.bridge, "type", "bridge"]).await?;
+        // One of its own: else it is that of one of its ports, and pulling that one's cable would move the server
+        // for all others too.
+        let [.., b, c, d] = id.to_be_bytes();
+        let address = format!("02:5d:00:{b:02x}:{c:02x}:{d:02x}");
+        ip(&["link", "set", &net.bridge, "address", &address]).await?;
         ip(&["addr", "add", &server, "dev", &net.bridge]).await?;
         ip(&["link", "set", &net.bridge, "up"]).await?;
         for n in 1..=workers {
@@ -195,3 +200,6 @@ impl Drop for Net {
         gone(&["link", "del", &self.bridge]);
     }
 }
+
+#[cfg(test)]
+mod tests;

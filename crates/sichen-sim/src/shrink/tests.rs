@@ -25,11 +25,24 @@ fn what_a_failure_needs_is_all_that_is_left_and_can_be_said_again() {
 
 #[test]
 fn a_change_that_is_none_is_refused_with_those_that_are() {
-    for text in ["jobs", "jobs=few", "nothing=off", "server_crash=3"] {
+    for text in [
+        "jobs",
+        "jobs=few",
+        "nothing=off",
+        "server_crash=often",
+        "sqlite=3",
+    ] {
         let error = Options::of(1).set(text).unwrap_err();
         assert!(
             error.contains("link_cut") && error.contains("unsafe_secs"),
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_fault_can_be_made_more_frequent() {
+    let mut options = Options::of(1);
+    options.set("server_freeze=7").unwrap();
+    assert_eq!(options.server_freeze, Some(7_000));
 }

@@ -119,7 +119,7 @@ impl Sim {
                 let wait = secs(self, 500_000, 12);
                 if self.servers[server].up && !self.servers[server].frozen {
                     self.servers[server].doomed = Some(Doom::Freeze(wait));
-                    if self.rng.chance(300) {
+                    if self.rng.chance(300) && !self.options.strike_hellos {
                         self.strike(server);
                     }
                 }

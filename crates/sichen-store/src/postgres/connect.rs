@@ -11,10 +11,12 @@
 //! # Not here
 //! What is sent over them ([`super::link`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    ConfigConnectImpl, Connect, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime,
+    ConfigConnectImpl, Connect, Hook, HookError, Manager, ManagerConfig, Pool, QueueMode,
+    RecyclingMethod, Runtime,
 };
 use futures_util::future::BoxFuture;
 use sichen_core::port::Error;
@@ -28,6 +30,7 @@ use super::address::{Address, Pooler};
 use super::fault::{Failed, Result, fault, unreachable, words};
 use super::link::Link;
 use super::password::Password;
+use super::whereabouts::{Unfit, Whereabouts};
 
 const BEGIN_WRITE: &str = "begin isolation level read committed read write";
 const BEGIN_READ: &str = "begin isolation level repeatable read read only";
@@ -50,6 +53,7 @@ pub(super) struct Connections {
     /// write by itself; none behind a pooler, which would hand them to others.
     unbegun: Option<Pool>,
     pub pooled: bool,
+    pub whereabouts: Arc<Whereabouts>,
     pub begin_write: String,
     pub begin_read: String,
 }
@@ -72,23 +76,28 @@ impl Connections {
             Pooler::None => false,
             Pooler::Unknown => is_pooled(&address, options).await?,
         };
+        let whereabouts = Arc::new(Whereabouts::default());
+        let pool = |address: &Address, connections: u32| {
+            pool(address, options, connections, Some(&whereabouts))
+        };
         let mut local = String::new();
         let (pool, unbegun) = if pooled {
             tracing::info!("the database is reached through a pooler");
             for (name, value) in settings {
                 local = format!("{local}; set local {name} = {value}");
             }
-            (pool(&address, options, options.connections)?, None)
+            (pool(&address, options.connections)?, None)
         } else {
-            let unbegun = pool(&with_settings(&address, &settings), options, UNBEGUN)?;
+            let unbegun = pool(&with_settings(&address, &settings), UNBEGUN)?;
             settings.push((OUTSIDE.0, OUTSIDE.1.to_owned()));
             let address = with_settings(&address, &settings);
-            (pool(&address, options, options.connections)?, Some(unbegun))
+            (pool(&address, options.connections)?, Some(unbegun))
         };
         Ok(Self {
             pool,
             unbegun,
             pooled,
+            whereabouts,
             begin_write: format!("{BEGIN_WRITE}{local}"),
             begin_read: format!("{BEGIN_READ}{local}"),
         })
@@ -160,6 +169,7 @@ async fn is_pooled(address: &Address, options: &Options) -> Result<bool> {
         &with_settings(address, &[(DIRECT, "on".to_owned())]),
         options,
         1,
+        None,
     )?;
     let client = match pool.get().await {
         Ok(client) => client,
@@ -209,7 +219,13 @@ pub(super) async fn single(mut address: Address, settings: &[(&str, &str)]) -> R
     Ok(client)
 }
 
-fn pool(address: &Address, options: &Options, connections: u32) -> Result<Pool> {
+/// Connections at most; where each new one ends is told to `whereabouts`.
+fn pool(
+    address: &Address,
+    options: &Options,
+    connections: u32,
+    whereabouts: Option<&Arc<Whereabouts>>,
+) -> Result<Pool> {
     let mut config = address.config.clone();
     config
         .connect_timeout(options.connect_timeout)
@@ -230,7 +246,21 @@ fn pool(address: &Address, options: &Options, connections: u32) -> Result<Pool> 
     };
     let recycling_method = RecyclingMethod::Fast;
     let manager = Manager::from_connect(config, dial, ManagerConfig { recycling_method });
-    Pool::builder(manager)
+    let mut builder = Pool::builder(manager);
+    if let Some(whereabouts) = whereabouts {
+        let whereabouts = Arc::clone(whereabouts);
+        builder = builder.post_create(Hook::async_fn(move |client, _| {
+            let whereabouts = Arc::clone(&whereabouts);
+            Box::pin(async move {
+                let asked = whereabouts.ask(client).await;
+                asked.map_err(|unfit| match unfit {
+                    Unfit::Broken(e) => HookError::Backend(e),
+                    Unfit::Standby => HookError::message("it is a standby, which takes no writes"),
+                })
+            })
+        }));
+    }
+    builder
         // The one that was used last: what is seldom asked finds its statements prepared and planned.
         .queue_mode(QueueMode::Lifo)
         .max_size(connections.max(1) as usize)

@@ -24,8 +24,10 @@ use super::address::Address;
 use super::clock::Time;
 use super::connect::Connections;
 use super::fault::{Failed, Result, fault, words};
+use super::kept::Turn;
 use super::tx::{Common, Read, Tx};
-use super::{Options, check, migrate, sql};
+use super::whereabouts::Place;
+use super::{Options, check, migrate, restored, sql};
 
 /// How often a use case is tried.
 const TRIES: u32 = 5;
@@ -50,6 +52,8 @@ struct Shared {
     common: Arc<Common>,
     call_timeout: Duration,
     pauses: AtomicU64,
+    /// Where the database is is settled by one at a time.
+    settling: tokio::sync::Mutex<()>,
 }
 
 impl Engine {
@@ -82,8 +86,18 @@ impl Engine {
             common,
             call_timeout: options.call_timeout,
             pauses: AtomicU64::new(0),
+            settling: tokio::sync::Mutex::default(),
         });
         Self { shared }
+    }
+
+    /// Takes note of where the database is, and of a copy or another timeline ([`restored::settle`]); from then on
+    /// each new connection is asked whether it ends there.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it can't be reached or written.
+    pub async fn settle(&self) -> Result<()> {
+        self.shared.again(|| self.shared.settle(true)).await
     }
 
     pub fn clock(&self) -> Answer<'_, Told> {
@@ -159,6 +173,16 @@ where
     move |tx| f(tx)
 }
 
+/// The clock, as it was read when the snapshot was taken.
+fn told(read: &Read) -> BoxFuture<'_, Result<Told>> {
+    Box::pin(async move { Ok(read.told()) })
+}
+
+/// The clock, and where the connection ends.
+fn told_there(read: &Read) -> BoxFuture<'_, Result<(Told, Option<Place>)>> {
+    Box::pin(async move { Ok((read.told(), restored::places(read).await?.0)) })
+}
+
 impl Shared {
     /// Tries until it fares well, or would fare no better.
     async fn again<T, Tried>(&self, tried: impl Fn() -> Tried) -> Result<T>
@@ -204,12 +228,16 @@ impl Shared {
 
     async fn try_clock(&self) -> std::result::Result<Told, Failed> {
         if self.connections.pooled {
-            return self
-                .try_read(&|read: &Read| {
-                    let told = read.told();
-                    Box::pin(async move { Ok(told) })
-                })
-                .await;
+            let whereabouts = &self.connections.whereabouts;
+            if !whereabouts.are_noted() {
+                return self.try_read(&told).await;
+            }
+            // Its connections may be led elsewhere at any time.
+            let (told, place) = self.try_read(&told_there).await?;
+            if let Some(place) = place {
+                whereabouts.found(place);
+            }
+            return Ok(told);
         }
         let mut read = self.connected().await?;
         match self.in_time(read.tell_time()).await? {
@@ -241,9 +269,15 @@ impl Shared {
     where
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
-        let Some(link) = self.connections.get_unbegun().await? else {
+        let Some(mut link) = self.connections.get_unbegun().await? else {
             return self.try_write(None, &in_transaction(f)).await;
         };
+        if self.connections.whereabouts.have_moved() {
+            drop(link);
+            self.settle(false).await?;
+            let again = self.connections.get_unbegun().await?;
+            link = again.expect("there was such a connection before");
+        }
         let case = sichen_crash::use_case(f);
         sichen_crash::at(sichen_crash::Place::BeforeCommit, case);
         let read = Read::new(link, Arc::clone(&self.common));
@@ -279,6 +313,9 @@ impl Shared {
         let reason = match self.in_time(tx.end("commit")).await {
             Ok(Ok(())) => {
                 sichen_crash::at(sichen_crash::Place::AfterCommit, case);
+                if let Some(op) = op {
+                    self.connections.whereabouts.promised(op.id, tx.now);
+                }
                 return Ok(answer);
             }
             Ok(Err(e)) if was_refused(&e) => return Err(fault(&e)),
@@ -316,8 +353,68 @@ impl Shared {
     }
 
     async fn connected(&self) -> std::result::Result<Read, Failed> {
-        let link = self.connections.get().await?;
+        let mut link = self.connections.get().await?;
+        if self.connections.whereabouts.have_moved() {
+            // Not held meanwhile: it may be the only one.
+            drop(link);
+            self.settle(false).await?;
+            link = self.connections.get().await?;
+        }
         Ok(Read::new(link, Arc::clone(&self.common)))
+    }
+
+    /// Settles where the database is, if it may have moved or this is the `first` time.
+    fn settle(&self, first: bool) -> BoxFuture<'_, std::result::Result<(), Failed>> {
+        Box::pin(async move {
+            let _one = self.settling.lock().await;
+            let whereabouts = &self.connections.whereabouts;
+            if !first && !whereabouts.have_moved() {
+                return Ok(());
+            }
+            let read = Read::new(self.connections.get().await?, Arc::clone(&self.common));
+            let (now, before) = match self.in_time(restored::places(&read)).await? {
+                Ok(places) => places,
+                Err(e) if read.may_fare_better() => return Err((e, true)),
+                Err(error) => {
+                    // Not everybody may ask it everywhere; what it tells is only noticed earlier by it.
+                    tracing::warn!(%error, "it can't be asked which installation of PostgreSQL this is");
+                    return Ok(());
+                }
+            };
+            drop(read);
+            let place = match now {
+                Some(now) if first && before.as_ref() == Some(&now) => Some(now),
+                _ => self.settle_now().await?,
+            };
+            if let Some(place) = place {
+                whereabouts.settled(place);
+            }
+            Ok(())
+        })
+    }
+
+    /// [`restored::settle`], on whatever the connections lead to now.
+    async fn settle_now(&self) -> std::result::Result<Option<Place>, Failed> {
+        let read = Read::new(self.connections.get().await?, Arc::clone(&self.common));
+        read.begin(&self.connections.begin_write).await;
+        let mut tx = Tx::new(read, None);
+        let settled = self.in_time(async {
+            tx.land().await?;
+            tx.take_turn(Turn::Claim, "").await?;
+            let duties = restored::duties(&tx).await?;
+            tx.lock_duties(duties, false).await?;
+            tx.tell_time().await?;
+            let place = restored::settle(&mut tx, &self.connections.whereabouts).await?;
+            tx.finish().await?;
+            Ok(place)
+        });
+        let place = match settled.await? {
+            Ok(place) => place,
+            Err(e) => return Err((e, tx.may_fare_better())),
+        };
+        let ended = self.in_time(tx.end("commit")).await?;
+        ended.map_err(|e| fault(&e))?;
+        Ok(place)
     }
 
     /// Gives up what has no answer in time: its connection is closed when it is dropped.

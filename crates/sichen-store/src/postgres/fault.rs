@@ -3,7 +3,7 @@
 //! # Not here
 //! What is tried anew, how often and when ([`super::engine`]).
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use sichen_core::port::Error;
 use tokio_postgres::error::SqlState;
 
@@ -65,7 +65,7 @@ pub(super) fn words(e: &tokio_postgres::Error) -> String {
 /// Why there is no connection.
 pub(super) fn unreachable(e: &PoolError) -> Failed {
     match e {
-        PoolError::Backend(e) => {
+        PoolError::Backend(e) | PoolError::PostCreateHook(HookError::Backend(e)) => {
             let text = match tls::explain(e) {
                 Some(what) => format!("{what} ({})", words(e)),
                 None => words(e),

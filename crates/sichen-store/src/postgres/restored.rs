@@ -1,12 +1,15 @@
 //! A store that went back.
 
 use sichen_core::event::{Entity, Kind};
+use sichen_core::ids::OpId;
 use sichen_core::lifecycle::StopCause;
 use sichen_core::port::Fence;
 use sichen_core::restore::{Decided, How, KEY, Restore, Subject, Verdict};
+use uuid::Uuid;
 
 use super::row::{Row, at, int};
 use super::tx::{Happened, Read, Result, Tx};
+use super::whereabouts::{Place, Whereabouts};
 use super::{duties, jobs, runs, sql};
 
 pub(super) async fn get(read: &Read) -> Result<Option<Restore>> {
@@ -96,15 +99,6 @@ pub(super) async fn decide(tx: &mut Tx, decided: Decided) -> Result<Verdict> {
     Ok(Verdict::Recorded)
 }
 
-/// Where a database is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The installation of PostgreSQL, the database in it, and the table: a dump that is read in makes another
-    /// table, if not another database too.
-    place: String,
-    timeline: u64,
-}
-
 /// Where the database is now, and where it was when it was last seen.
 pub(super) async fn places(read: &Read) -> Result<(Option<Place>, Option<Place>)> {
     let found = read.one(sql::GET_PLACE, (), |row| {
@@ -118,15 +112,18 @@ pub(super) async fn places(read: &Read) -> Result<(Option<Place>, Option<Place>)
     Ok(found.await?.unwrap_or_default())
 }
 
-/// Takes note of where the database is. In another place it can only be a copy, of whatever moment: that
-/// begins a restore. On a later timeline a standby took over, mostly with all of it: the epoch is
-/// raised, so that no token is given twice should the newest be lost.
-pub(super) async fn settle(tx: &mut Tx) -> Result<()> {
+/// Takes note of where the database is, and answers it. In another place it can only be a copy, of whatever moment:
+/// that begins a restore. On a later timeline a standby took over, mostly with all of it: the epoch is raised, so
+/// that no token is given twice should the newest be lost. Where something of what was `promised` to this process
+/// is missing, it surely is: that begins a restore too, whoever was here first.
+pub(super) async fn settle(tx: &mut Tx, promised: &Whereabouts) -> Result<Option<Place>> {
     let (Some(now), before) = places(tx).await? else {
-        return Ok(());
+        return Ok(None);
     };
-    match before {
-        Some(before) if before == now => return Ok(()),
+    let promised = promised.promises(tx.now);
+    let kept = tx.count(sql::COUNT_OPS, [uuids(&promised)]).await?;
+    let lost = promised.len().saturating_sub(kept as usize);
+    match &before {
         Some(before) if before.place != now.place => {
             let restore = begin(tx, 0).await?;
             tracing::error!(
@@ -136,7 +133,18 @@ pub(super) async fn settle(tx: &mut Tx) -> Result<()> {
                  granted until it is decided what becomes of the time since the copy (sichen restore show)"
             );
         }
-        Some(before) => {
+        _ if lost > 0 && get(tx).await?.is_none() => {
+            let restore = begin(tx, 0).await?;
+            tracing::error!(
+                mark = %restore.mark,
+                epoch = restore.epoch,
+                lost,
+                "SC3013: the database does not have what it acknowledged: a standby that lagged took over, or it was \
+                 recovered to a point in time; nothing fires or is granted until it is decided what becomes of the \
+                 time since (sichen restore show)"
+            );
+        }
+        Some(before) if *before != now => {
             let epoch = tx.raise_epoch(0).await?;
             tracing::warn!(
                 epoch,
@@ -146,8 +154,16 @@ pub(super) async fn settle(tx: &mut Tx) -> Result<()> {
                  in time; after the latter run sichen restore begin"
             );
         }
-        None => {}
+        Some(_) | None => {}
     }
-    let timeline = int(now.timeline);
-    tx.must(sql::PUT_PLACE, (now.place, timeline)).await
+    if before.as_ref() != Some(&now) {
+        let timeline = int(now.timeline);
+        tx.must(sql::PUT_PLACE, (now.place.clone(), timeline))
+            .await?;
+    }
+    Ok(Some(now))
+}
+
+fn uuids(ops: &[OpId]) -> Vec<Uuid> {
+    ops.iter().map(|op| op.0).collect()
 }

@@ -25,6 +25,8 @@ statements! {
     GET_RESTORE = "get_restore",
     GET_PLACE = "locks/get_place",
     PUT_PLACE = "locks/put_place",
+    GET_WHEREABOUTS = "locks/get_whereabouts",
+    COUNT_OPS = "locks/count_ops",
     LEAVE_NUMBERS_OUT = "leave_numbers_out",
     KEEP_OP_RESULT = "keep_op_result",
     GET_OP_RESULT = "get_op_result",

@@ -41,6 +41,48 @@ impl Database {
         Some(Self { server })
     }
 
+    /// A copy of its files, taken while it runs, that begins as `begins_as` says ([`postgres::Server::copied`]); not
+    /// started yet.
+    pub fn copied(&self, settings: &str, begins_as: &str) -> Self {
+        let server = self.server.copied(settings, begins_as);
+        Self { server }
+    }
+
+    /// Starts a copy for the first time.
+    pub fn start_copy(&mut self) {
+        self.server.start_copy();
+    }
+
+    /// Settings that it has from its next start on ([`postgres::Server::tell`]).
+    pub fn tell(&self, settings: &str) {
+        self.server.tell(settings);
+    }
+
+    /// Where its files are, and where it may write.
+    pub fn dir(&self) -> &Path {
+        self.server.socket_dir()
+    }
+
+    /// Its processes.
+    pub fn processes(&self) -> Vec<u32> {
+        self.server.processes()
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        self.server.log()
+    }
+
+    /// In order: it ends its sessions and flushes.
+    pub fn stop_in_order(&mut self) {
+        self.server.stop_in_order();
+    }
+
+    /// A standby takes over: from now on it takes writes.
+    pub fn promote(&self) {
+        self.connect().execute("select pg_promote()");
+    }
+
     /// Its disk loses its power ([`postgres::Server::lose_power`]).
     pub fn lose_power(&mut self, cut: impl FnOnce(&Path) -> PathBuf) {
         self.server.lose_power(cut);

@@ -124,7 +124,7 @@ fn a_result_whose_node_dies_counts_once_at_another() {
     drop(worker);
 }
 
-/// DUP-011: a worker is cut off in the middle, and the node that granted dies. It ends its processes by
+/// DUP-011, STUCK-004: a worker is cut off in the middle, and the node that granted dies. It ends its processes by
 /// itself before the successor lets anybody else begin, and what it reports when it is back is refused.
 #[test]
 fn a_worker_that_is_cut_off_has_stopped_before_a_successor_grants_again() {

@@ -22,6 +22,8 @@ use crate::scene::{Kind, Scene, text};
 const ROUNDS: usize = 2;
 /// Callers at once.
 const CALLERS: usize = 4;
+/// Flushes of a database that fail one after another.
+const FLUSHES: usize = 3;
 /// Requests that are acknowledged before something befalls the disk.
 const ENOUGH: usize = 60;
 
@@ -389,6 +391,64 @@ fn a_database_whose_disk_is_full_loses_nothing_and_the_server_goes_on() {
     assert!(gone.is_empty(), "{gone:?}");
     scene.client.ok("verify");
     drop(scene);
+}
+
+/// A flush of PostgreSQL's that fails ends it at once, since what its disk holds is not known. It recovers from its
+/// log by itself, or once somebody starts it; the server goes on, and nothing that was acknowledged is lost. So again
+/// and again.
+#[test]
+fn a_database_whose_disk_fails_flushes_loses_nothing_and_the_server_goes_on() {
+    let (Some(disk), true) = (Disk::new(192), has_strace()) else {
+        return;
+    };
+    let Some(database) = Database::start_in(disk.path(), true) else {
+        return;
+    };
+    let mut scene = Scene::on_database(database);
+    apply_stored(&scene);
+    let caller = Caller::new(&scene);
+    for round in 0..FLUSHES {
+        let crashes = |scene: &mut Scene| {
+            let log = scene.database().log();
+            log.matches("PANIC:  could not f").count()
+        };
+        let before = crashes(&mut scene);
+        let promised = under_load(&caller, &format!("eio{round}"), |promised| {
+            enough(promised);
+            let mut harm = failing_flushes(&scene.database().processes());
+            until("a flush fails", || crashes(&mut scene) > before);
+            // It lets go of those that live, and ends.
+            let pid = nix::unistd::Pid::from_raw(harm.id().cast_signed());
+            nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+            harm.wait().unwrap();
+            promised.lock().unwrap().clone()
+        });
+        until("the server is ready", || {
+            // If a flush of its recovery failed too it has ended for good.
+            scene.database().start_if_dead();
+            scene.ready().0 == 200
+        });
+        until("it takes requests again", || {
+            caller.promised(&format!("after-{round}"))
+        });
+        let gone = missing(&scene, &promised);
+        assert!(gone.is_empty(), "{gone:?}");
+    }
+    scene.client.ok("verify");
+    drop(scene);
+}
+
+/// The fifth flush from now on of each of these processes, and of those that they start, fails.
+fn failing_flushes(pids: &[u32]) -> std::process::Child {
+    let mut words = strace("inject=fsync,fdatasync:error=EIO:when=5+").split_off(1);
+    // It is no parent here, and its own process is to be known.
+    words.retain(|word| word != "-D");
+    let mut command = Command::new("strace");
+    command.args(words);
+    for pid in pids {
+        command.args(["-p", &pid.to_string()]);
+    }
+    command.spawn().unwrap()
 }
 
 /// Results by run and shard.

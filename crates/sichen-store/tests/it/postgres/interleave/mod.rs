@@ -36,6 +36,7 @@ use schedule::{Dice, Faults, Played};
 
 /// Seeds of one test run.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=300;
+const _: () = assert!(*SEEDS.end() >= 300, "fewer seeds than are promised");
 /// Seeds within which a planted bug must be found.
 const BUDGET: std::ops::RangeInclusive<u64> = 1..=60;
 /// Calls made at once, at most.
