@@ -182,6 +182,7 @@ const steps = [
       });
       await at(`/runs/${started.id}`);
       await page.locator('.grid-cell[data-state="failed"]').nth(2).waitFor();
+      await see(/shard 0 failed: out-of-paper/);
       await at("/dead-letters");
       await see("out-of-paper");
       await shot("dead-letters");

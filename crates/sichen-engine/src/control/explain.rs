@@ -8,6 +8,7 @@
 //! The dispatcher's decision (`sichen_core::dispatch`), which of the reasons of a ready shard is the one
 //! (`sichen_core::dispatch::why`), how reasons are shown.
 
+mod failed;
 mod place;
 mod shard;
 mod waiting;
@@ -87,7 +88,8 @@ impl Control {
     /// [`Error::NotFound`]; the store's.
     pub async fn explain(&self, run: RunId) -> Result<(Run, Vec<Why>), Error> {
         let facts = self.facts(run, None).await?;
-        let reasons = reasons(&facts);
+        let mut reasons = reasons(&facts);
+        reasons.extend(failed::reasons(&*self.context.store, &facts.run).await?);
         Ok((facts.run, reasons))
     }
 

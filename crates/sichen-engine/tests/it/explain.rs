@@ -132,7 +132,12 @@ fn backoff_stop_and_end_are_named() {
     )
     .unwrap();
     fail();
-    check(&node, run, "closed", "it has ended: failed");
+    let told = why(&node, run);
+    let [("closed", ended), ("failed", failed)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(ended.contains("it has ended: failed"), "{told:?}");
+    assert_eq!(failed, "shard 0 failed: exit-1: no");
 
     let second = cluster.run(job, "k2");
     node.dispatch(&cluster);
