@@ -8,6 +8,7 @@ mod capacities;
 mod end;
 mod lost;
 mod slots;
+mod turns;
 
 use std::collections::BTreeMap;
 
@@ -149,6 +150,7 @@ pub struct Checker {
     capacities: BTreeMap<Name, Trail>,
     held: capacities::Held,
     slots: slots::Slots,
+    turns: turns::Turns,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -179,6 +181,7 @@ impl Checker {
             capacities: BTreeMap::new(),
             held: capacities::Held::default(),
             slots: slots::Slots::default(),
+            turns: turns::Turns::default(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -233,6 +236,7 @@ impl Checker {
         }
         self.count_held(event);
         self.count_slots(event);
+        self.count_turns(event);
         let ver = self.trail(&event.entity).map_or(0, |t| t.ver);
         let first_seen = ver == first_version(&event.entity) - 1;
         if event.ver > ver + 1 && !(self.options.partial && first_seen) {

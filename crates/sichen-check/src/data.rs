@@ -25,6 +25,10 @@ pub(crate) struct Fields {
     pub occasion: Option<String>,
     pub total: Option<u32>,
     pub plan: Option<bool>,
+    /// What a run waits for, and beside how many of its job it may start.
+    pub waits: Option<String>,
+    pub most: Option<u64>,
+    pub backfill: Option<u64>,
     pub round: Option<u32>,
     pub revision: Option<u32>,
     #[serde(deserialize_with = "instant")]

@@ -48,6 +48,9 @@ numbered! {
     I24: "checkpoints only move forward",
     I25: "an attempt starts from the newest checkpoint that was accepted",
     I27: "a run's outcome follows from its shards, and all of them have ended",
+    I29: "a run that waits for others of its job starts when fewer run than may, and a time is skipped only for one that was not over",
+    I30: "runs of a job that wait start in the order in which they came",
+    I31: "a run that replaces others starts when those are over",
     I32: "what is held of a capacity is what running attempts use, within the limit at each grant",
     I33: "a rate lets through no more than it says and one burst",
     I44: "what was acknowledged is in the log",
@@ -72,6 +75,8 @@ pub enum Sight {
     RunCreated,
     /// A run was settled.
     RunSettled,
+    /// The turn of a run that waited has come.
+    Released,
     /// A run was reopened.
     RunReopened,
     /// A high-water mark moved.

@@ -236,6 +236,7 @@ impl Checker {
         self.judge_runs();
         self.judge_acks();
         self.judge_decisions();
+        self.judge_turns();
         if !self.rows.any {
             self.unknown
                 .insert(Invariant::I46, "no rows were given".into());

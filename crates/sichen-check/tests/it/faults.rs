@@ -95,6 +95,26 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         Invariant::I27,
         settle_wrongly,
     ),
+    (
+        "more runs of a job start than may",
+        Invariant::I29,
+        start_beside_too_many,
+    ),
+    (
+        "a time is skipped for a run that was over",
+        Invariant::I29,
+        skip_for_one_that_is_over,
+    ),
+    (
+        "a run that waits is granted before its turn",
+        Invariant::I30,
+        grant_before_turn,
+    ),
+    (
+        "a run is granted beside those that it replaces",
+        Invariant::I31,
+        grant_beside_replaced,
+    ),
     ("a hold outlives its attempt", Invariant::I32, leak_hold),
     (
         "a grant takes more than a burst",
@@ -650,6 +670,83 @@ fn exceed_burst(h: &mut History, rng: &mut Rng) -> bool {
     };
     h.dump.events.insert(0, applied);
     true
+}
+
+fn start_beside_too_many(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::RunReleased) else {
+        return false;
+    };
+    let entity = h.dump.events[n].entity.clone();
+    let Some(created) = at_ver(h, &entity, 1) else {
+        return false;
+    };
+    let queues = data(&h.dump.events[created], "waits") == "queue";
+    set_data(&mut h.dump.events[created], "most", 0.into());
+    queues
+}
+
+fn skip_for_one_that_is_over(h: &mut History, rng: &mut Rng) -> bool {
+    let skips = |e: &Event| {
+        let told = (e.kind == Kind::ScheduleAdvanced).then(|| data(e, "decisions"));
+        told.is_some_and(|told| told.as_array().is_some_and(|told| !told.is_empty()))
+    };
+    let Some(n) = find(h, rng, skips) else {
+        return false;
+    };
+    let Entity::Job(job) = h.dump.events[n].entity else {
+        return false;
+    };
+    let mut decisions = data(&h.dump.events[n], "decisions");
+    let at = decisions[0]["from"].as_i64().expect("an instant");
+    let mut earlier = h.dump.events[..n].iter();
+    let over = earlier.find_map(|e| match e.entity {
+        Entity::Run(id) if e.kind == Kind::RunSettled && e.at.as_microsecond() < at => {
+            let run = h.dump.runs.iter().find(|run| run.id == id)?;
+            (run.job == job && run.round == 1).then_some(id)
+        }
+        _ => None,
+    });
+    let Some(over) = over else {
+        return false;
+    };
+    decisions[0]["reference"] = over.to_string().into();
+    set_data(&mut h.dump.events[n], "decisions", decisions);
+    true
+}
+
+/// Moves the turn of a run that waits for `what` behind the first grant of it.
+fn turn_after_grant(h: &mut History, rng: &mut Rng, what: &str) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::RunReleased) else {
+        return false;
+    };
+    let event = h.dump.events[n].clone();
+    let Entity::Run(id) = event.entity else {
+        return false;
+    };
+    let waits = at_ver(h, &event.entity, 1).map(|at| data(&h.dump.events[at], "waits"));
+    let granted = |e: &Event| {
+        let of = matches!(&e.entity, Entity::Shard(key) if key.run == id);
+        of && e.kind == Kind::AttemptGranted
+    };
+    let first = h.dump.events.iter().position(granted);
+    let Some(first) = first.filter(|_| waits.is_some_and(|word| word == what)) else {
+        return false;
+    };
+    let between = &h.dump.events[n + 1..first];
+    if between.iter().any(|e| e.entity == event.entity) {
+        return false;
+    }
+    h.dump.events.insert(first + 1, event);
+    h.dump.events.remove(n);
+    true
+}
+
+fn grant_before_turn(h: &mut History, rng: &mut Rng) -> bool {
+    turn_after_grant(h, rng, "queue")
+}
+
+fn grant_beside_replaced(h: &mut History, rng: &mut Rng) -> bool {
+    turn_after_grant(h, rng, "replaced")
 }
 
 fn settle_early(h: &mut History, rng: &mut Rng) -> bool {

@@ -14,10 +14,10 @@ use sichen_core::ids::{
 };
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
-use sichen_core::lifecycle::{RunState, ShardState, StopCause};
+use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
     Appearance, Checkpoint, Decision, Dump, Duty, DutyKey, Job, Progress, Run, RunTerms, Session,
-    Shard, WorkerIdentity,
+    Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 
@@ -117,7 +117,7 @@ pub fn valid(seed: u64, events: usize) -> History {
     m.duties();
     m.register();
     m.register();
-    for _ in 0..(events / 500).clamp(2, 50) {
+    for _ in 0..(events / 500).clamp(3, 50) {
         m.create_job();
     }
     while m.dump.events.len() < events {
@@ -332,7 +332,12 @@ impl Model {
         let id = RunId(self.id());
         let uid = self.jobs[job].uid;
         self.jobs[job].active_runs += 1;
-        let data = json!({ "job": uid.to_string(), "occasion": occasion.key(), "total": total, "plan": false });
+        let waits = self.waits(job);
+        self.jobs[job].waiting_runs += u32::from(waits.is_some());
+        let data = json!({
+            "job": uid.to_string(), "occasion": occasion.key(), "total": total, "plan": false,
+            "waits": waits.map(|waits| waits.what.word()), "most": waits.map(|waits| waits.most),
+        });
         let terms = RunTerms {
             pool: Name::new("default").expect("a name"),
             handler: "h".into(),
@@ -354,7 +359,7 @@ impl Model {
             nominal: None,
             terms,
             backfill: None,
-            waits: None,
+            waits,
             ready_at: None,
             dead_by: None,
             failures: 0,
@@ -410,7 +415,61 @@ impl Model {
                 discarded_at: None,
             };
             self.shards.insert(key, shard);
-            self.waiting.push(key);
+            if waits.is_none() {
+                self.waiting.push(key);
+            }
+        }
+        if waits.is_some_and(|waits| waits.what == WaitsFor::Replaced) {
+            let open = self
+                .runs
+                .values()
+                .filter(|run| run.job == uid && run.id != id);
+            let open = open.filter(|run| !run.state.is_closed());
+            let open: Vec<RunId> = open.map(|run| run.id).collect();
+            for old in open {
+                self.stop_run(old);
+            }
+        }
+    }
+
+    /// A third of the jobs let their runs wait, a third replace those that are open.
+    fn waits(&self, job: usize) -> Option<Waits> {
+        let active = self.jobs[job].active_runs - 1;
+        let (what, most) = match job % 3 {
+            1 => (WaitsFor::Queue, 2),
+            2 => (WaitsFor::Replaced, 1),
+            _ => return None,
+        };
+        (active >= most).then_some(Waits { what, most })
+    }
+
+    /// The turn of those that may run now that one of the job has closed.
+    fn release(&mut self, uid: JobUid, after: RunId) {
+        loop {
+            let job = self.job_of(uid);
+            let running = job.active_runs - job.waiting_runs;
+            let mut runs = self.runs.values_mut().filter(|run| run.job == uid);
+            let waits = |run: &&mut Run| run.waits.is_some() && !run.state.is_closed();
+            let Some(run) = runs.find(waits) else {
+                return;
+            };
+            if running >= run.waits.map_or(1, |waits| waits.most) {
+                return;
+            }
+            run.waits = None;
+            run.ver += 1;
+            let (id, ver) = (run.id, run.ver);
+            self.job_of(uid).waiting_runs -= 1;
+            let said = Said {
+                from: "scheduled",
+                to: "scheduled",
+                cause: "confirmed",
+                data: json!({ "ready_at": 0, "after": after.0 }),
+                ..Said::default()
+            };
+            self.event(Entity::Run(id), ver, Kind::RunReleased, said);
+            let shards = self.shards.keys().filter(|key| key.run == id);
+            self.waiting.extend(shards);
         }
     }
 
@@ -560,9 +619,13 @@ impl Model {
             data: json!({ "counts_match": true }),
             ..Said::default()
         };
+        let waited = run.waits.is_some();
         self.event(Entity::Run(key.run), ver, Kind::RunSettled, said);
         self.closed.push(key.run);
-        self.job_of(uid).active_runs -= 1;
+        let job = self.job_of(uid);
+        job.active_runs -= 1;
+        job.waiting_runs -= u32::from(waited);
+        self.release(uid, key.run);
     }
 
     fn job_of(&mut self, uid: JobUid) -> &mut Job {
@@ -576,7 +639,11 @@ impl Model {
         let Some(key) = self.waiting.first().copied() else {
             return;
         };
-        let run = self.runs.get_mut(&key.run).expect("of a shard");
+        self.stop_run(key.run);
+    }
+
+    fn stop_run(&mut self, id: RunId) {
+        let run = self.runs.get_mut(&id).expect("there");
         if run.stop.is_some() {
             return;
         }
@@ -591,10 +658,12 @@ impl Model {
             data,
             ..Said::default()
         };
-        self.event(Entity::Run(key.run), ver, Kind::StopRequested, said);
-        let (mine, rest) = self.waiting.iter().partition(|k| k.run == key.run);
-        self.waiting = rest;
-        let mine: Vec<ShardKey> = mine;
+        self.event(Entity::Run(id), ver, Kind::StopRequested, said);
+        self.waiting.retain(|key| key.run != id);
+        let of = ShardKey::new(id, 0)..ShardKey::new(RunId(id.0 + 1), 0);
+        let open = self.shards.range(of);
+        let open = open.filter(|(_, s)| !s.state.is_closed() && s.state != ShardState::Running);
+        let mine: Vec<ShardKey> = open.map(|(key, _)| *key).collect();
         for key in mine {
             let shard = self.shards.get_mut(&key).expect("listed");
             let from = shard.state.word();

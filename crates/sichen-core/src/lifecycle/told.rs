@@ -26,6 +26,7 @@ pub fn created(new: &NewRun, birth: &Birth) -> Value {
         "job": new.job.to_string(), "occasion": new.occasion.key(), "revision": new.revision.0,
         "total": birth.total, "plan": birth.first == ShardNo::PLAN.0,
         "waits": birth.waits.map(|waits| waits.what.word()),
+        "most": birth.waits.map(|waits| waits.most),
         "backfill": new.backfill.map(|id| id.0),
     })
 }

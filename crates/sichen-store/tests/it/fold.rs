@@ -68,7 +68,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::ScheduleAdvanced => &["decisions", "from", "lengthens", "runs", "to", "zones"],
         Kind::ScheduleFollowed => &["at", "failures", "run"],
         Kind::RunCreated => &[
-            "backfill", "job", "occasion", "plan", "revision", "total", "waits",
+            "backfill", "job", "most", "occasion", "plan", "revision", "total", "waits",
         ],
         Kind::NamespaceSet => &["max_running", "weight"],
         Kind::RunReleased => &["after", "ready_at"],
