@@ -82,6 +82,22 @@ impl Options {
         }
     }
 
+    /// The options of a seed with more work than there are slots all the time, over shared limits, while
+    /// workers and servers leave and join.
+    #[must_use]
+    pub fn saturated(seed: u64) -> Self {
+        let of = Self::of(seed);
+        Self {
+            shared: true,
+            jobs: of.jobs + 10,
+            pace: 5,
+            worker_crash: Some(10_000),
+            isolate: Some(60_000),
+            server_crash: Some(30_000),
+            ..of
+        }
+    }
+
     /// The options of a seed on two servers and with little work.
     #[must_use]
     pub fn on_two_servers(seed: u64) -> Self {

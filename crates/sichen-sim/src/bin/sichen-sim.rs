@@ -55,6 +55,9 @@ struct Arguments {
     /// Two servers and little work, as before there were more of both.
     #[arg(long)]
     two_servers: bool,
+    /// More work than slots, over shared limits, while workers and servers leave and join.
+    #[arg(long, conflicts_with = "two_servers")]
+    saturated: bool,
     /// Change a seed's cluster: `link_cut=off`, `jobs=2`.
     #[arg(long, value_parser = parse_change)]
     set: Vec<String>,
@@ -91,6 +94,8 @@ impl Arguments {
     fn options(&self, seed: u64) -> Options {
         let mut options = if self.two_servers {
             Options::on_two_servers(seed)
+        } else if self.saturated {
+            Options::saturated(seed)
         } else {
             Options::of(seed)
         };
@@ -109,6 +114,9 @@ impl Arguments {
         let mut words = format!("cargo run --profile sim -p sichen-sim -- --seeds {seed}");
         if self.two_servers {
             words.push_str(" --two-servers");
+        }
+        if self.saturated {
+            words.push_str(" --saturated");
         }
         let secs = self.secs.map(|secs| format!(" --secs {secs}"));
         words.push_str(&secs.unwrap_or_default());
