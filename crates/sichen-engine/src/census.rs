@@ -36,13 +36,30 @@ impl Dispatcher {
     /// # Errors
     /// As the store.
     pub async fn census(&self, now: Timestamp) -> Result<BTreeMap<Reason, u64>, Error> {
-        let mut counts = BTreeMap::new();
+        let mut sums = BTreeMap::new();
+        for (reason, n) in self.census_by_pool(now).await?.into_values().flatten() {
+            *sums.entry(reason).or_default() += n;
+        }
+        Ok(sums)
+    }
+
+    /// [`Dispatcher::census`] of each pool that this node owns.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn census_by_pool(
+        &self,
+        now: Timestamp,
+    ) -> Result<BTreeMap<Name, BTreeMap<Reason, u64>>, Error> {
+        let mut pools = BTreeMap::new();
         for pool in self.coordinator.pools() {
             if self.coordinator.owns(&DutyKey::Pool(pool.clone())) {
+                let mut counts = BTreeMap::new();
                 self.count(&pool, now, &mut counts).await?;
+                pools.insert(pool, counts);
             }
         }
-        Ok(counts)
+        Ok(pools)
     }
 
     async fn count(
@@ -56,6 +73,8 @@ impl Dispatcher {
         if heads.is_empty() {
             return Ok(());
         }
+        // A limit that was set a moment ago is a reason already.
+        self.fair.read_anew();
         self.fair.weigh(store, pool, now).await?;
         let limits = self.fair.limits();
         let standings = standings(store, &heads).await?;

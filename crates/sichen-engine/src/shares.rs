@@ -200,6 +200,11 @@ impl Fair {
         self.lock().pools.values().any(|p| p.shares.has_caps())
     }
 
+    /// What namespaces may have is to be read anew, however short ago it was.
+    pub fn read_anew(&self) {
+        self.lock().read = None;
+    }
+
     /// Reads what namespaces may have: each time if any is limited, else now and then.
     ///
     /// # Errors

@@ -84,6 +84,14 @@ impl Reason {
         Reason::Dispatching,
     ];
 
+    /// Whether another worker like those that there are, or any if there is none, would let the shard
+    /// start.
+    #[must_use]
+    pub fn asks_for_slots(self) -> bool {
+        use Reason::{Draining, NoSlot, NoWorker, Resources};
+        matches!(self, NoWorker | Draining | NoSlot | Resources)
+    }
+
     /// The word by which programs know it.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -25,6 +25,8 @@ pub struct Player {
     pub running: BTreeMap<ShardKey, (Token, Timestamp)>,
     pub beats: u32,
     pub taken: usize,
+    /// By how much longer it takes for everything.
+    pub slowness: i32,
 }
 
 impl Player {
@@ -40,6 +42,7 @@ impl Player {
             running: BTreeMap::new(),
             beats: 0,
             taken: 0,
+            slowness: 1,
         }
     }
 
@@ -72,7 +75,7 @@ impl Player {
                 ToWorker::Grant(work) => {
                     self.taken += 1;
                     self.highest_seen = self.highest_seen.max(work.grant_seq);
-                    let until = now + length(work.shard.key);
+                    let until = now + length(work.shard.key) * self.slowness;
                     self.running
                         .insert(work.shard.key, (work.shard.token, until));
                 }

@@ -22,6 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 use sichen_core::access::Action;
 use sichen_core::dispatch::why::Reason;
 use sichen_core::model::{Duty, Node, Session};
+use sichen_core::name::Name;
 use sichen_core::port::{self, MAX_COUNTED, Overview};
 use sichen_core::timekeeping::Told;
 use sichen_engine::meter::MAX_POOLS;
@@ -41,8 +42,11 @@ struct Seen {
     sessions: Vec<(Session, u32)>,
     members: (Vec<Node>, Vec<Duty>),
     clock: Told,
-    waiting: BTreeMap<Reason, u64>,
+    waiting: Waiting,
 }
+
+/// Ready shards by pool and by what they wait for.
+type Waiting = BTreeMap<Name, BTreeMap<Reason, u64>>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByState {
@@ -101,6 +105,7 @@ pub(super) async fn metrics(
         jobs_and_runs(&mut registry, &seen.overview);
         workers(&mut registry, &seen.sessions);
         waiting(&mut registry, &seen.waiting);
+        missing(&mut registry, &seen.waiting);
         let own = api.0.engine.coordinator.node();
         members(&mut registry, &seen.members, seen.clock.now, own);
         let step = seen.clock.wall.duration_since(seen.clock.now);
@@ -123,7 +128,7 @@ async fn seen(api: &Api) -> Option<Seen> {
         let overview = store.get_overview(clock.now, overview::SPAN).await?;
         let sessions = store.list_sessions(None).await?;
         let members = store.list_members().await?;
-        let waiting = dispatcher.census(clock.now).await?;
+        let waiting = dispatcher.census_by_pool(clock.now).await?;
         Ok::<_, port::Error>(Seen {
             waiting,
             overview,
@@ -161,13 +166,14 @@ fn jobs_and_runs(registry: &mut Registry, o: &Overview) {
 }
 
 fn workers(registry: &mut Registry, sessions: &[(Session, u32)]) {
-    let mut pools: BTreeMap<&str, [i64; 3]> = BTreeMap::new();
+    let mut pools: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
     for (session, held) in sessions {
         let pool = session.pool.as_str();
         let known = pools.len() < MAX_POOLS || pools.contains_key(pool);
         let sums = pools.entry(if known { pool } else { "other" }).or_default();
         let slots = if session.draining { 0 } else { session.slots };
-        for (sum, n) in sums.iter_mut().zip([1, slots, *held]) {
+        let spare = slots.saturating_sub(*held);
+        for (sum, n) in sums.iter_mut().zip([1, slots, *held, spare]) {
             *sum += i64::from(n);
         }
     }
@@ -178,6 +184,10 @@ fn workers(registry: &mut Registry, sessions: &[(Session, u32)]) {
             "Slots of workers that do not drain, by pool",
         ),
         ("worker_slots_taken", "Shards that workers hold, by pool"),
+        (
+            "pool_slots_spare",
+            "Free slots of workers that do not drain, by pool",
+        ),
     ];
     for (n, (name, help)) in told.into_iter().enumerate() {
         let family = Family::<Pool, Gauge>::default();
@@ -190,14 +200,15 @@ fn workers(registry: &mut Registry, sessions: &[(Session, u32)]) {
 }
 
 /// By reason, each word always: a series that comes and goes can't be compared with nothing.
-fn waiting(registry: &mut Registry, counts: &BTreeMap<Reason, u64>) {
+fn waiting(registry: &mut Registry, pools: &Waiting) {
     let family = Family::<ByReason, Gauge>::default();
     // What a pool's owner can see of ready shards.
     let seen = Reason::ALL
         .into_iter()
         .filter(|reason| *reason > Reason::NotYet);
     for reason in seen.filter(|reason| *reason != Reason::NoOwner) {
-        let n = counts.get(&reason).copied().unwrap_or(0);
+        let of_pools = pools.values().filter_map(|counts| counts.get(&reason));
+        let n = of_pools.sum::<u64>();
         let n = i64::try_from(n).unwrap_or(i64::MAX);
         let reason = reason.word();
         family.get_or_create(&ByReason { reason }).set(n);
@@ -205,6 +216,27 @@ fn waiting(registry: &mut Registry, counts: &BTreeMap<Reason, u64>) {
     let help = "Ready shards that wait, in the pools of this node, by what each waits for; counted up to \
                 10,000 a pool";
     registry.register("waiting_shards", help, family);
+}
+
+/// How many slots more would be taken at once: what an autoscaler goes by.
+fn missing(registry: &mut Registry, pools: &Waiting) {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (pool, counts) in pools {
+        let pool = pool.as_str();
+        let known = sums.len() < MAX_POOLS || sums.contains_key(pool);
+        let asking = counts.iter().filter(|(reason, _)| reason.asks_for_slots());
+        *sums.entry(if known { pool } else { "other" }).or_default() +=
+            asking.map(|(_, n)| n).sum::<u64>();
+    }
+    let family = Family::<Pool, Gauge>::default();
+    for (pool, n) in sums {
+        let pool = pool.to_owned();
+        let n = i64::try_from(n).unwrap_or(i64::MAX);
+        family.get_or_create(&Pool { pool }).set(n);
+    }
+    let help =
+        "Ready shards that wait for nothing but a slot, by pool of this node; counted up to 10,000";
+    registry.register("pool_slots_missing", help, family);
 }
 
 fn members(

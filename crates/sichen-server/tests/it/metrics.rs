@@ -118,6 +118,7 @@ async fn what_was_committed_is_counted_once() {
         ("sichen_jobs{state=\"paused\"}", 1.0),
         ("sichen_workers{pool=\"default\"}", 1.0),
         ("sichen_worker_slots_taken{pool=\"default\"}", 0.0),
+        ("sichen_pool_slots_missing{pool=\"default\"}", 0.0),
         ("sichen_nodes", 1.0),
         ("sichen_duties_idle", 0.0),
         ("sichen_ready", 1.0),
