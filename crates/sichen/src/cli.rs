@@ -3,6 +3,8 @@
 //! # Not here
 //! Any command ([`crate::command`]).
 
+mod groups;
+
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -125,7 +127,8 @@ const HELP_WIDTH: u16 = 100;
 /// With help that fits the terminal.
 fn fitted(command: clap::Command) -> clap::Command {
     let width = output::screen_width().map_or(HELP_WIDTH, |w| w.min(HELP_WIDTH));
-    command.term_width(usize::from(width))
+    let help = output::prose(&groups::help(&command));
+    command.term_width(usize::from(width)).override_help(help)
 }
 
 /// Says why the arguments are none of a command, or what was asked about commands.

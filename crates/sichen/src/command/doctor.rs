@@ -45,7 +45,7 @@ const NO_ROOM: u64 = 100 << 20;
 /// What a good token is told that may not do this.
 const NOT_ALLOWED: &str = "SC6002";
 
-/// Check that this machine reaches its server and that the server has what it needs; each line says
+/// Check this machine, its server and the store; each line says
 /// what to do. The exit code is 1 if something must be done.
 #[derive(Debug, Args)]
 pub struct Doctor {

@@ -1,0 +1,28 @@
+//! Claims about the list of commands.
+
+use clap::CommandFactory as _;
+
+use super::*;
+use crate::cli::Cli;
+
+#[test]
+fn every_command_stands_in_one_group_and_every_line_fits() {
+    let command = Cli::command();
+    let left: Vec<&str> = left(&command).filter(|name| *name != "help").collect();
+    assert_eq!(left, [""; 0], "in no group");
+    let help = help(&command);
+    for (_, names) in GROUPS {
+        for name in *names {
+            let lines = help
+                .lines()
+                .filter(|line| line.split_whitespace().next() == Some(name));
+            assert_eq!(lines.count(), 1, "{name}");
+        }
+    }
+    for line in help
+        .lines()
+        .take_while(|line| !line.starts_with("Start with"))
+    {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
