@@ -53,6 +53,9 @@ pub struct Config {
     pub allow_programs: Vec<PathBuf>,
     /// How the processes of an attempt are held together, besides their supervisor.
     pub containment: Containment,
+    /// The most memory that the processes of one attempt may use together, such as `512Mi`; the kernel kills
+    /// of them what goes beyond it. Needs a cgroup that limits memory. Default: no limit.
+    pub memory_limit: Option<Amount>,
     /// Kept of each of stdout and stderr of one attempt; the rest is counted and dropped.
     pub output_limit_bytes: u64,
     /// Kept of all attempts' outputs together; beyond it the oldest ended attempts go.
@@ -82,6 +85,7 @@ impl Default for Config {
             processes: BTreeMap::new(),
             allow_programs: Vec::new(),
             containment: Containment::Auto,
+            memory_limit: None,
             output_limit_bytes: 16 * 1024 * 1024,
             output_total_bytes: 2 * 1024 * 1024 * 1024,
             keep_attempts: 500,
@@ -98,6 +102,11 @@ fn worker_drain_grace() -> u64 {
 pub struct Amount(pub u64);
 
 impl Amount {
+    /// As a whole number, such as bytes.
+    pub(crate) fn whole(self) -> u64 {
+        self.0 / 1_000
+    }
+
     /// Reads an amount; `None` if the text is none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Amount> {
@@ -164,6 +173,9 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+/// In bytes: less is a slip, such as a unit left out.
+const LEAST_MEMORY: u64 = 1 << 20;
+
 /// In place of a secret.
 const HIDDEN: &str = "***";
 
@@ -225,6 +237,9 @@ pub struct ProcessConfig {
     /// Added to its environment.
     #[serde(default, serialize_with = "names_alone")]
     pub env: BTreeMap<String, String>,
+    /// In place of the worker's `memory_limit`.
+    #[serde(default)]
+    pub memory_limit: Option<Amount>,
 }
 
 impl Config {
@@ -268,6 +283,18 @@ impl Config {
                 Some(_) => {}
             }
         }
+        let of_processes = self.processes.iter().map(|(name, process)| {
+            let key = format!("processes.{name}.memory_limit");
+            (key, process.memory_limit)
+        });
+        let of_all = ("memory_limit".to_owned(), self.memory_limit);
+        for (key, limit) in of_processes.chain([of_all]) {
+            if limit.is_some_and(|limit| limit.whole() < LEAST_MEMORY) {
+                return bad(format!(
+                    "{key}: is less than 1Mi, with which nothing starts"
+                ));
+            }
+        }
         for (name, reserve) in &self.reserve {
             let Some(total) = self.resources.get(name) else {
                 return bad(format!(
@@ -294,6 +321,12 @@ impl Config {
             ));
         }
         Ok(())
+    }
+
+    /// Whether any attempt's memory is limited.
+    pub(crate) fn limits_memory(&self) -> bool {
+        let mut processes = self.processes.values();
+        self.memory_limit.is_some() || processes.any(|process| process.memory_limit.is_some())
     }
 
     /// What attempts may take together, in thousandths: what there is without the reserve.

@@ -58,10 +58,12 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
     config.check()?;
     let join_token = config.read_join_token()?;
     let resources: Vec<(String, u64)> = config.offered().collect();
+    let limits_memory = config.limits_memory();
     let data_dir = config.data_dir.unwrap_or_else(|| "sichen-worker".into());
     let data_dir = datadir::DataDir::open(data_dir)?;
     let attempts = AttemptOutput::of(data_dir.path()).path().to_owned();
-    let containment = process::Containment::find(config.containment, data_dir.uid())?;
+    let containment =
+        process::Containment::find(config.containment, data_dir.uid(), limits_memory)?;
     process::sweep(&containment, data_dir.uid(), &attempts)?;
     let mut builder = Worker::builder()
         .pool(config.pool)
@@ -116,6 +118,7 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
             total_bytes: config.output_total_bytes,
             keep_attempts: config.keep_attempts,
         },
+        config.memory_limit.map(config::Amount::whole),
     );
     for (name, process) in config.processes {
         builder = builder.custom_handler(name, runner.fixed(process));

@@ -1,7 +1,8 @@
-//! A cgroup of its own for each attempt, of version 2 or of version 1's freezer.
+//! A cgroup of its own for each attempt, of version 2 or of version 1's freezer; and, where its memory is
+//! limited, one of version 1's `memory`, unless version 2 does both.
 //!
 //! # Not here
-//! Limits on memory and CPU.
+//! Limits on CPU.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +16,7 @@ use nix::unistd::Pid;
 /// A frozen state is asked for so often before its processes are killed as they are.
 const FREEZE_LOOKS: usize = 50;
 
-/// Which of the two interfaces of the kernel.
+/// Which of the interfaces of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     /// `cgroup.kill`, `cgroup.events`.
@@ -23,6 +24,25 @@ pub(super) enum Version {
     /// The controller `freezer`: stops the tree while it is killed, so that none of it escapes by
     /// forking.
     Freezer,
+    /// The controller `memory` of version 1.
+    Memory,
+}
+
+impl Version {
+    const ALL: [Version; 3] = [Version::Two, Version::Freezer, Version::Memory];
+
+    pub(super) fn all() -> impl Iterator<Item = Version> {
+        Self::ALL.into_iter()
+    }
+
+    /// The controller that a hierarchy of version 1 has.
+    fn controller(self) -> Option<&'static str> {
+        match self {
+            Version::Two => None,
+            Version::Freezer => Some("freezer"),
+            Version::Memory => Some("memory"),
+        }
+    }
 }
 
 /// The worker's own directory, below the cgroup that the worker itself is in.
@@ -45,6 +65,7 @@ impl Root {
         let usable = path.join(match version {
             Version::Two => "cgroup.kill",
             Version::Freezer => "freezer.state",
+            Version::Memory => "memory.limit_in_bytes",
         });
         OpenOptions::new().write(true).open(usable).ok()?;
         Some(Root { version, path })
@@ -54,20 +75,40 @@ impl Root {
         &self.path
     }
 
+    /// Whether its leaves can limit memory. Version 2 has to be told so, above them; it refuses where
+    /// the worker itself is in the cgroup above and that is not the machine's own.
+    pub(super) fn limits_memory(&self) -> bool {
+        if self.version != Version::Two {
+            return self.version == Version::Memory;
+        }
+        let above = self.path.parent().unwrap_or(&self.path);
+        [above, &self.path]
+            .iter()
+            .all(|path| fs::write(path.join("cgroup.subtree_control"), "+memory").is_ok())
+    }
+
     /// A new, empty leaf.
     pub(super) fn leaf(&self, lease: &str) -> io::Result<Leaf> {
         let path = self.path.join(lease);
         // The root may have gone while it was empty, see `remove_empty_roots`; twice is bad luck.
         fs::create_dir_all(&path).or_else(|_| fs::create_dir_all(&path))?;
-        let version = self.version;
-        Ok(Leaf { version, path })
+        let (version, limited) = (self.version, false);
+        Ok(Leaf {
+            version,
+            path,
+            limited,
+        })
     }
 
     /// What is there already.
     pub(super) fn leaves(&self) -> Vec<Leaf> {
-        let version = self.version;
-        let dirs = directories(&self.path);
-        dirs.map(|path| Leaf { version, path }).collect()
+        let (version, limited) = (self.version, false);
+        let leaf = |path| Leaf {
+            version,
+            path,
+            limited,
+        };
+        directories(&self.path).map(leaf).collect()
     }
 
     /// Leaves nothing behind if nothing runs. Another worker's start makes it again.
@@ -102,13 +143,17 @@ fn own_cgroup(version: Version) -> Option<PathBuf> {
 }
 
 fn find_own(version: Version, mounts: &str, memberships: &str) -> Option<PathBuf> {
+    let has = |controllers: &str| {
+        let wanted = version.controller();
+        wanted.is_some_and(|wanted| controllers.split(',').any(|c| c == wanted))
+    };
     let (root, mount) = mounts.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;
         let mut about = right.split(' ');
         let (kind, options) = (about.next()?, about.nth(1)?);
         let wanted = match version {
             Version::Two => kind == "cgroup2",
-            Version::Freezer => kind == "cgroup" && options.split(',').any(|o| o == "freezer"),
+            Version::Freezer | Version::Memory => kind == "cgroup" && has(options),
         };
         let mut place = left.split(' ').skip(3);
         wanted.then(|| Some((place.next()?, place.next()?)))?
@@ -118,7 +163,7 @@ fn find_own(version: Version, mounts: &str, memberships: &str) -> Option<PathBuf
         let (controllers, path) = rest.split_once(':')?;
         let wanted = match version {
             Version::Two => line.starts_with("0::"),
-            Version::Freezer => controllers.split(',').any(|c| c == "freezer"),
+            Version::Freezer | Version::Memory => has(controllers),
         };
         wanted.then_some(path)
     })?;
@@ -132,6 +177,8 @@ fn find_own(version: Version, mounts: &str, memberships: &str) -> Option<PathBuf
 pub(super) struct Leaf {
     version: Version,
     path: PathBuf,
+    /// It limits memory, and counts who was killed for it until it is removed.
+    limited: bool,
 }
 
 impl Leaf {
@@ -142,9 +189,40 @@ impl Leaf {
             .open(self.path.join("cgroup.procs"))
     }
 
-    /// Its path as the system takes it.
-    pub(super) fn c_path(&self) -> Option<CString> {
-        CString::new(self.path.as_os_str().as_bytes()).ok()
+    /// Its path as the system takes it, if whoever finds it empty may remove it.
+    pub(super) fn removable(&self) -> Option<CString> {
+        let path = CString::new(self.path.as_os_str().as_bytes()).ok();
+        path.filter(|_| !self.limited)
+    }
+
+    /// Lets all that is in it use so much memory together, and no more by swapping.
+    pub(super) fn limit_memory(&mut self, bytes: u64) -> io::Result<()> {
+        let (limit, swap, most) = match self.version {
+            Version::Two => ("memory.max", "memory.swap.max", 0),
+            _ => (
+                "memory.limit_in_bytes",
+                "memory.memsw.limit_in_bytes",
+                bytes,
+            ),
+        };
+        self.limited = true;
+        fs::write(self.path.join(limit), bytes.to_string())?;
+        match fs::write(self.path.join(swap), most.to_string()) {
+            // A kernel that does not count what is swapped out.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many processes the kernel killed because the memory was used up.
+    pub(super) fn memory_kills(&self) -> u64 {
+        let file = match self.version {
+            Version::Two => "memory.events",
+            _ => "memory.oom_control",
+        };
+        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count.and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
     /// All processes in it and in what they made below it.
@@ -175,6 +253,11 @@ impl Leaf {
                 // The dying have to run to die.
                 let _ = fs::write(&state, "THAWED");
             }
+            Version::Memory => {
+                for pid in self.pids() {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+            }
         }
     }
 
@@ -184,15 +267,20 @@ impl Leaf {
                 Ok(text) => text.lines().any(|line| line == "populated 0"),
                 Err(error) => error.kind() == io::ErrorKind::NotFound,
             },
-            Version::Freezer => self.pids().is_empty(),
+            Version::Freezer | Version::Memory => self.pids().is_empty(),
         }
     }
 
     pub(super) fn remove(&self) {
         // What the process made below goes first.
         for path in directories(&self.path) {
-            let version = self.version;
-            Leaf { version, path }.remove();
+            let (version, limited) = (self.version, self.limited);
+            let below = Leaf {
+                version,
+                path,
+                limited,
+            };
+            below.remove();
         }
         if let Err(error) = fs::remove_dir(&self.path)
             && error.kind() != io::ErrorKind::NotFound

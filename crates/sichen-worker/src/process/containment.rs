@@ -24,14 +24,28 @@ const SWEEP_WITHIN_MS: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Containment {
     root: Option<Root>,
+    memory: Option<Memory>,
+}
+
+/// Where an attempt's memory is limited.
+#[derive(Debug, Clone)]
+enum Memory {
+    /// In its cgroup.
+    Same,
+    /// In one of version 1's `memory`, apart.
+    Apart(Root),
 }
 
 impl Containment {
     /// What was asked for, or with `auto` the best that there is.
     ///
     /// # Errors
-    /// A cgroup was asked for by name and can't be had.
-    pub(crate) fn find(wanted: config::Containment, uid: &str) -> Result<Containment, Error> {
+    /// A cgroup was asked for by name and can't be had, or memory is to be limited and can't be.
+    pub(crate) fn find(
+        wanted: config::Containment,
+        uid: &str,
+        limits_memory: bool,
+    ) -> Result<Containment, Error> {
         let versions: &[Version] = match wanted {
             config::Containment::Auto => &[Version::Two, Version::Freezer],
             config::Containment::CgroupV2 => &[Version::Two],
@@ -59,19 +73,48 @@ impl Containment {
                 return Err(Error::Config(message));
             }
         }
-        Ok(Containment { root })
+        let memory = match &root {
+            _ if !limits_memory => None,
+            Some(root) if root.limits_memory() => Some(Memory::Same),
+            _ => Root::make(Version::Memory, uid).map(Memory::Apart),
+        };
+        if limits_memory && memory.is_none() {
+            let message = "memory_limit: no cgroup that limits memory can be made below the worker's own; \
+                           delegate the controller `memory` to it (under version 2 the worker must not be in \
+                           that cgroup itself), or leave the limit out";
+            return Err(Error::Config(message.to_owned()));
+        }
+        Ok(Containment { root, memory })
     }
 
-    /// A new, empty leaf.
-    pub(super) fn leaf(&self, lease: &str) -> io::Result<Option<Leaf>> {
-        self.root.as_ref().map(|root| root.leaf(lease)).transpose()
+    /// New, empty leaves; what is in them may use so many bytes of memory together.
+    pub(super) fn leaves(&self, lease: &str, memory: Option<u64>) -> io::Result<Vec<Leaf>> {
+        let leaf = self.root.as_ref().map(|root| root.leaf(lease));
+        let mut leaves: Vec<Leaf> = leaf.transpose()?.into_iter().collect();
+        let Some(bytes) = memory else {
+            return Ok(leaves);
+        };
+        if let Some(Memory::Apart(root)) = &self.memory {
+            leaves.push(root.leaf(lease)?);
+        }
+        match leaves.last_mut() {
+            Some(leaf) if self.memory.is_some() => leaf.limit_memory(bytes)?,
+            _ => return Err(io::Error::other("no cgroup limits memory here")),
+        }
+        Ok(leaves)
     }
 
     /// Leaves nothing behind if nothing runs.
     pub(super) fn remove_if_empty(&self) {
-        if let Some(root) = &self.root {
-            root.remove_if_empty();
-        }
+        self.roots().for_each(Root::remove_if_empty);
+    }
+
+    fn roots(&self) -> impl Iterator<Item = &Root> {
+        let apart = match &self.memory {
+            Some(Memory::Apart(root)) => Some(root),
+            _ => None,
+        };
+        self.root.iter().chain(apart)
     }
 
     #[cfg(test)]
@@ -93,8 +136,7 @@ pub(crate) fn sweep(
     let mark = format!("SICHEN_WORKER_UID={worker_uid}");
     let give_up = boot_ms() + SWEEP_WITHIN_MS;
     // Whatever this start uses, the one before may have used another.
-    let roots: Vec<Root> = [Version::Two, Version::Freezer]
-        .into_iter()
+    let roots: Vec<Root> = Version::all()
         .filter_map(|version| Root::make(version, worker_uid))
         .collect();
     loop {
@@ -115,7 +157,7 @@ pub(crate) fn sweep(
         if strangers.is_empty() && supervisors.is_empty() && leaves.iter().all(Leaf::is_empty) {
             leaves.iter().for_each(Leaf::remove);
             for root in roots {
-                let in_use = containment.root.as_ref().map(Root::path) == Some(root.path());
+                let in_use = containment.roots().any(|used| used.path() == root.path());
                 if !in_use {
                     root.remove_if_empty();
                 }

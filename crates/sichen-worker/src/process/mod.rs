@@ -36,7 +36,7 @@ use sichen_sdk::output::{AttemptKey, Stream};
 use sichen_sdk::{BoxFuture, Context, Handler, HandlerError, Stopped};
 
 use crate::clock::boot_ms;
-use crate::config::ProcessConfig;
+use crate::config::{Amount, ProcessConfig};
 use attempts::Attempts;
 pub(crate) use containment::{Containment, sweep};
 use kept::Kept;
@@ -68,6 +68,8 @@ struct Shared {
     worker_uid: String,
     attempts: Arc<Attempts>,
     output_limit: u64,
+    /// What the processes of an attempt may use together whose command says nothing of it.
+    memory_limit: Option<u64>,
 }
 
 impl Drop for Shared {
@@ -82,6 +84,8 @@ struct Launch {
     argv: Vec<String>,
     cwd: Option<PathBuf>,
     env: Vec<(String, String)>,
+    /// In bytes.
+    memory_limit: Option<u64>,
 }
 
 /// Where the command comes from.
@@ -105,6 +109,7 @@ impl Runner {
         worker_uid: String,
         attempts: PathBuf,
         limits: &OutputLimits,
+        memory_limit: Option<u64>,
     ) -> Runner {
         let attempts = Attempts::open(attempts, limits.keep_attempts, limits.total_bytes);
         let shared = Shared {
@@ -112,6 +117,7 @@ impl Runner {
             worker_uid,
             attempts: Arc::new(attempts),
             output_limit: limits.stream_bytes,
+            memory_limit,
         };
         Runner {
             shared: Arc::new(shared),
@@ -187,6 +193,7 @@ impl Source {
                     argv,
                     cwd: process.cwd.clone(),
                     env,
+                    memory_limit: process.memory_limit.map(Amount::whole),
                 })
             }
             Source::Allowed(programs) => {
@@ -209,7 +216,12 @@ impl Source {
                     return Err(HandlerError::fatal_run("not-allowed", message));
                 }
                 let env = env.into_iter().collect();
-                Ok(Launch { argv, cwd, env })
+                Ok(Launch {
+                    argv,
+                    cwd,
+                    env,
+                    memory_limit: None,
+                })
             }
         }
     }
@@ -256,14 +268,16 @@ impl Shared {
         let env = environment::of(context, &launch, &own)
             .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
-        let leaf = self.containment.leaf(&lease).map_err(io("cgroup"))?;
+        let memory = launch.memory_limit.or(self.memory_limit);
+        let leaves = self.containment.leaves(&lease, memory);
+        let leaves = leaves.map_err(io("cgroup"))?;
         let (give_up, hold) = std::io::pipe().map_err(io("pipe"))?;
         let give_up = Arc::new(give_up);
         let start = Start {
             argv: &launch.argv,
             cwd,
             env,
-            leaf: leaf.as_ref(),
+            leaves: &leaves,
             alive,
         };
         let mut started = start
@@ -271,7 +285,7 @@ impl Shared {
             .await
             .map_err(|error| cannot_start(&launch.argv[0], &error))?;
         let (stdout, stderr) = started.outputs();
-        let mut tree = Tree::new(started, leaf, &lease)?;
+        let mut tree = Tree::new(started, leaves, &lease)?;
         let kept = |stream| {
             let attempts = Arc::clone(&self.attempts);
             Kept::new(dir.clone(), stream, self.output_limit, attempts)
@@ -284,7 +298,7 @@ impl Shared {
             () = channel.serve(&said, context) => {}
         }
         report.end(&said, context);
-        tree.gone();
+        let starved = tree.gone();
         let mut drained = std::pin::pin!(async { (stdout.await, stderr.await) });
         let in_time = tokio::time::timeout(DRAIN_WITHIN, &mut drained).await;
         // Whoever holds the pipes now is none of ours, and does not keep the attempt.
@@ -299,7 +313,15 @@ impl Shared {
         if context.is_cancelled() && !status.is_some_and(|status| status.success()) {
             return Err(Stopped.into());
         }
-        judge(status, &stderr.tail)?;
+        let starved = memory.filter(|_| starved > 0);
+        judge(status, &stderr.tail, starved)?;
+        if let Some(bytes) = starved {
+            tracing::warn!(
+                attempt = %dir.display(),
+                "a process of an attempt that succeeded was killed since all of it together had reached its memory \
+                 limit of {bytes} bytes"
+            );
+        }
         Ok(said.end())
     }
 }
@@ -374,24 +396,27 @@ fn cannot_start(program: &str, error: &std::io::Error) -> HandlerError {
     HandlerError::retryable("cannot-start", message)
 }
 
-/// What an exit status means: 0 is success, anything else has a code that retry rules can name.
-fn judge(status: Option<ExitStatus>, tail: &str) -> Result<(), HandlerError> {
+/// What an exit status means: 0 is success, anything else has a code that retry rules can name. `starved`: the
+/// limit of memory for which the kernel killed any of its processes.
+fn judge(status: Option<ExitStatus>, tail: &str, starved: Option<u64>) -> Result<(), HandlerError> {
     let Some(status) = status else {
         let message = "somebody killed its supervisor, and the process with it";
         return Err(HandlerError::retryable("killed-by-signal-9", message));
     };
-    let tail = if tail.is_empty() {
-        String::new()
-    } else {
-        format!("; stderr ends with:\n{tail}")
-    };
+    let mut about = String::new();
+    if let Some(bytes) = starved {
+        about = format!("; memory limit reached ({bytes} bytes)");
+    }
+    if !tail.is_empty() {
+        about = format!("{about}; stderr ends with:\n{tail}");
+    }
     if let Some(signal) = status.signal() {
         let core = if status.core_dumped() {
             ", core dumped"
         } else {
             ""
         };
-        let message = format!("killed by signal {signal}{core}{tail}");
+        let message = format!("killed by signal {signal}{core}{about}");
         return Err(HandlerError::retryable(
             format!("killed-by-signal-{signal}"),
             message,
@@ -403,7 +428,7 @@ fn judge(status: Option<ExitStatus>, tail: &str) -> Result<(), HandlerError> {
             let code = code.unwrap_or(-1);
             Err(HandlerError::retryable(
                 format!("exit-{code}"),
-                format!("exit code {code}{tail}"),
+                format!("exit code {code}{about}"),
             ))
         }
     }

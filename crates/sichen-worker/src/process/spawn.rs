@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use tokio::sync::oneshot;
 
 use super::cgroup::Leaf;
-use super::supervisor::{self, Ends};
+use super::supervisor::{self, Ends, MAX_GROUPS};
 use super::tree::Started;
 
 /// Starts that may wait; each is a few milliseconds.
@@ -36,7 +36,7 @@ struct Held {
     _orders: PipeReader,
     _reports: PipeWriter,
     _alive: File,
-    _procs: Option<File>,
+    _procs: Vec<File>,
 }
 
 /// What is to be started.
@@ -47,7 +47,8 @@ pub(super) struct Start<'a> {
     pub(super) cwd: PathBuf,
     /// All of it.
     pub(super) env: Vec<(String, String)>,
-    pub(super) leaf: Option<&'a Leaf>,
+    /// [`MAX_GROUPS`] at most.
+    pub(super) leaves: &'a [Leaf],
     /// A file that stays locked while the supervisor lives.
     pub(super) alive: File,
 }
@@ -55,7 +56,12 @@ pub(super) struct Start<'a> {
 impl Start<'_> {
     /// Starts it under a supervisor, with pipes for stdout and stderr.
     pub(super) async fn start(self) -> io::Result<Started> {
-        let procs = self.leaf.map(Leaf::open_procs).transpose()?;
+        let procs = self.leaves.iter().map(Leaf::open_procs);
+        let procs: Vec<File> = procs.collect::<io::Result<_>>()?;
+        let mut groups = [None; MAX_GROUPS];
+        for (group, procs) in groups.iter_mut().zip(&procs) {
+            *group = Some(procs.as_raw_fd());
+        }
         let (their_orders, orders) = io::pipe()?;
         let (reports, their_reports) = io::pipe()?;
         self.alive.try_lock()?;
@@ -72,8 +78,8 @@ impl Start<'_> {
             orders: their_orders.as_raw_fd(),
             reports: their_reports.as_raw_fd(),
             alive: self.alive.as_raw_fd(),
-            procs: procs.as_ref().map(AsRawFd::as_raw_fd),
-            leaf: self.leaf.and_then(Leaf::c_path),
+            procs: groups,
+            leaf: self.leaves.first().and_then(Leaf::removable),
         };
         supervised(&mut command, ends);
         let held = Held {

@@ -31,6 +31,9 @@ pub(super) const TERMINATE: u8 = b'T';
 /// How often a dying tree is looked at.
 const LOOK_EVERY_MS: i32 = 2;
 
+/// Cgroups that one program can be in: one that holds it together, one that limits its memory.
+pub(super) const MAX_GROUPS: usize = 2;
+
 /// Descriptors that the supervisor goes on with, open in the worker until the start is done.
 #[derive(Debug)]
 pub(super) struct Ends {
@@ -40,9 +43,10 @@ pub(super) struct Ends {
     pub(super) reports: RawFd,
     /// A locked file, which stays locked as long as the supervisor lives; it takes its number.
     pub(super) alive: RawFd,
-    /// The program joins a cgroup by writing here.
-    pub(super) procs: Option<RawFd>,
-    /// That cgroup, removed when it is empty: the worker may be gone by then.
+    /// The program joins its cgroups by writing here.
+    pub(super) procs: [Option<RawFd>; MAX_GROUPS],
+    /// The first of them, removed when it is empty: the worker may be gone by then. Not one that counts
+    /// something which the worker still asks for.
     pub(super) leaf: Option<CString>,
 }
 
@@ -68,7 +72,7 @@ pub(super) unsafe fn split_off(ends: &Ends) -> io::Result<()> {
             if nix::unistd::getppid() != supervisor {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            if let Some(procs) = ends.procs {
+            for procs in ends.procs.into_iter().flatten() {
                 // SAFETY: open, as the caller promises.
                 let procs = unsafe { BorrowedFd::borrow_raw(procs) };
                 nix::unistd::write(procs, b"0")?;

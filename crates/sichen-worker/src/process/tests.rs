@@ -30,7 +30,7 @@ async fn start(containment: &Containment, lease: &str, script: &str) -> Running 
     let attempts = tempfile::tempdir().unwrap();
     let dir = attempts.path().join(lease);
     std::fs::create_dir(&dir).unwrap();
-    let leaf = containment.leaf(lease).unwrap();
+    let leaves = containment.leaves(lease, None).unwrap();
     let env = [
         ("PATH", "/usr/bin:/bin".to_owned()),
         ("SICHEN_LEASE", lease.to_owned()),
@@ -40,12 +40,12 @@ async fn start(containment: &Containment, lease: &str, script: &str) -> Running 
         argv: &["/bin/sh", "-c", script].map(str::to_owned),
         cwd: "/".into(),
         env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        leaf: leaf.as_ref(),
+        leaves: &leaves,
         alive: std::fs::File::create(dir.join("running")).unwrap(),
     };
     let mut started = start.start().await.unwrap();
     let (stdout, stderr) = started.outputs();
-    let tree = Tree::new(started, leaf, lease).unwrap();
+    let tree = Tree::new(started, leaves, lease).unwrap();
     Running {
         tree,
         stdout: stdout.unwrap(),
@@ -89,7 +89,7 @@ fn lives(pid: Pid) -> bool {
 
 /// A way to hold trees together, if this machine has it.
 fn containment(wanted: config::Containment, uid: &str) -> Option<Containment> {
-    Containment::find(wanted, uid).ok()
+    Containment::find(wanted, uid, false).ok()
 }
 
 async fn a_stubborn_tree_dies_whole(wanted: config::Containment, name: &str) {
@@ -273,12 +273,22 @@ async fn a_sweep_waits_for_a_supervisor_that_still_kills() {
 #[test]
 fn an_exit_status_has_a_code_that_rules_can_name() {
     let check = |raw, code: Option<&str>| {
-        let verdict = judge(Some(ExitStatus::from_raw(raw)), "tail").err();
+        let verdict = judge(Some(ExitStatus::from_raw(raw)), "tail", None).err();
         assert_eq!(verdict.as_ref().map(HandlerError::code), code, "{raw:x}");
     };
     check(0, None);
     check(3 << 8, Some("exit-3"));
     check(9, Some("killed-by-signal-9"));
     check(11 | 0x80, Some("killed-by-signal-11"));
-    assert_eq!(judge(None, "").unwrap_err().code(), "killed-by-signal-9");
+    assert_eq!(
+        judge(None, "", None).unwrap_err().code(),
+        "killed-by-signal-9"
+    );
+    let starved = judge(Some(ExitStatus::from_raw(9)), "", Some(1 << 26)).unwrap_err();
+    let said = format!("{starved:?}");
+    assert!(
+        said.contains("killed by signal 9; memory limit reached (67108864 bytes)"),
+        "{said}"
+    );
+    assert!(judge(Some(ExitStatus::from_raw(0)), "", Some(1)).is_ok());
 }

@@ -29,7 +29,7 @@ pub(super) struct Tree {
     ending: bool,
     said: bool,
     life: Life,
-    leaf: Option<Leaf>,
+    leaves: Vec<Leaf>,
     mark: String,
 }
 
@@ -59,7 +59,7 @@ impl Started {
 }
 
 impl Tree {
-    pub(super) fn new(started: Started, leaf: Option<Leaf>, lease: &str) -> io::Result<Tree> {
+    pub(super) fn new(started: Started, leaves: Vec<Leaf>, lease: &str) -> io::Result<Tree> {
         let reports = pipe::Receiver::from_owned_fd(started.reports.into())?;
         Ok(Tree {
             supervisor: started.supervisor,
@@ -70,7 +70,7 @@ impl Tree {
             ending: false,
             said: false,
             life: Life::Watched,
-            leaf,
+            leaves,
             mark: format!("SICHEN_LEASE={lease}"),
         })
     }
@@ -137,7 +137,7 @@ impl Tree {
             Life::Proved => Vec::new(),
             Life::Unwatched => proc::marked(&self.mark),
         };
-        members.extend(self.leaf.iter().flat_map(Leaf::pids));
+        members.extend(self.leaves.iter().flat_map(Leaf::pids));
         members.sort_unstable();
         members.dedup();
         members
@@ -146,9 +146,7 @@ impl Tree {
     /// To be called until [`Tree::is_dead`].
     pub(super) fn kill(&mut self) {
         let first = self.orders.take().is_some();
-        if let Some(leaf) = &self.leaf {
-            leaf.kill();
-        }
+        self.leaves.iter().for_each(Leaf::kill);
         match self.life {
             // It kills by itself, unless somebody has stopped it.
             Life::Watched if !first => drop(kill(self.supervisor_pid(), Signal::SIGCONT)),
@@ -178,15 +176,15 @@ impl Tree {
                 }
             };
         }
-        self.leaf.as_ref().is_none_or(Leaf::is_empty)
+        self.leaves.iter().all(Leaf::is_empty)
             && (self.life == Life::Proved || proc::marked(&self.mark).is_empty())
     }
 
-    /// It is dead.
-    pub(super) fn gone(&mut self) {
-        if let Some(leaf) = &self.leaf {
-            leaf.remove();
-        }
+    /// It is dead; how many of it the kernel killed since they had used up their memory.
+    pub(super) fn gone(&mut self) -> u64 {
+        let killed = self.leaves.iter().map(Leaf::memory_kills).sum();
+        self.leaves.iter().for_each(Leaf::remove);
+        killed
     }
 
     pub(super) fn supervisor_pid(&self) -> Pid {

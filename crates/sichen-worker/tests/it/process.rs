@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use sichen_proto::v1;
 use sichen_sdk::Drained;
 use sichen_sdk::output::{AttemptOutput, Stream};
-use sichen_worker::{Config, ProcessConfig, builder};
+use sichen_worker::{Amount, Config, ProcessConfig, builder};
 use tokio::task::JoinSet;
 
 use crate::fake::{Conn, Fake, grant, patiently};
@@ -17,6 +17,7 @@ pub(crate) fn shell(script: &str) -> ProcessConfig {
         allow_args: false,
         cwd: None,
         env: BTreeMap::new(),
+        memory_limit: None,
     }
 }
 
@@ -89,6 +90,44 @@ async fn the_end_of_a_process_is_named() {
             "{}",
             error.message
         );
+    }
+}
+
+/// STUCK-014: the same for what the kernel kills since the attempt's memory is used up; what a process makes of
+/// the death of a helper is its own affair.
+#[tokio::test]
+async fn a_process_killed_for_memory_says_so() {
+    let grows = "x=0123456789abcdef; while :; do x=$x$x; done";
+    let helper = format!("( {grows} ) & wait; exit 0");
+    for (script, fails) in [(grows.to_owned(), true), (helper, false)] {
+        let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+        let mut config = config(&fake, dir.path(), &script);
+        config.memory_limit = Some(Amount::parse("64Mi").unwrap());
+        if let Err(error) = builder(config.clone(), None) {
+            // A machine that can't says so, and nothing runs without the limit.
+            assert!(error.to_string().contains("memory_limit"), "{error}");
+            return;
+        }
+        let (_workers, mut conn) = start(&mut fake, config).await;
+        conn.grant(grant("script", 60, "{}")).await;
+        let finish = conn.finish().await;
+        match fails {
+            true => {
+                let error = finish.error.unwrap();
+                assert_eq!(error.code, "killed-by-signal-9");
+                assert!(
+                    error.message.contains("memory limit reached"),
+                    "{}",
+                    error.message
+                );
+            }
+            false => assert_eq!(
+                finish.outcome(),
+                v1::Outcome::Succeeded,
+                "{:?}",
+                finish.error
+            ),
+        }
     }
 }
 
