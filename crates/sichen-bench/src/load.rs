@@ -28,6 +28,22 @@ pub fn job(name: &str, shards: u32) -> String {
     )
 }
 
+/// A capacity of so many units, which closes the way of [`behind_the_gate`] if there are none.
+#[must_use]
+pub fn gate(units: u32) -> String {
+    format!(
+        r#"{{"apiVersion":"sichen/v1","kind":"Capacity","metadata":{{"name":"gate"}},"spec":{{"units":{units}}}}}"#
+    )
+}
+
+/// The document of a job that uses the gate.
+#[must_use]
+pub fn behind_the_gate(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"sichen/v1","kind":"Job","metadata":{{"name":"{name}"}},"spec":{{"run":{{"handler":"noop"}},"uses":{{"gate":1}}}}}}"#
+    )
+}
+
 /// Batch requests under way at once.
 const BATCHES: u64 = 2;
 
@@ -36,20 +52,51 @@ const BATCHES: u64 = 2;
 /// # Errors
 /// If the server refuses any.
 pub async fn bulk(api: &Api, n: u64) -> Result<()> {
-    let batch = BATCH as u64;
+    many(api, JOB, n).await
+}
+
+/// `n` runs of `job` that may start at once, many a request.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn many(api: &Api, job: &str, n: u64) -> Result<()> {
+    batches(api, job, n, |i| Start::now(i.to_string())).await
+}
+
+/// `n` runs of `job` that are not to start for an hour, over a year, many a request.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn later(api: &Api, job: &str, n: u64) -> Result<()> {
+    const YEAR_S: i64 = 365 * 24 * 3_600;
+    let base = now_us() + 3_600_000_000;
+    let step = YEAR_S * 1_000_000 / i64::try_from(n.max(1))?;
+    batches(api, job, n, move |i| Start {
+        not_before_us: i64::try_from(i).ok().map(|i| base + i * step),
+        ..Start::now(format!("later {i}"))
+    })
+    .await
+}
+
+async fn batches(
+    api: &Api,
+    job: &str,
+    n: u64,
+    run: impl Fn(u64) -> Start + Send + Sync + 'static,
+) -> Result<()> {
+    let (batch, run) = (BATCH as u64, Arc::new(run));
     let next = Arc::new(AtomicU64::new(0));
     let mut callers = JoinSet::new();
     for _ in 0..BATCHES {
-        let (api, next) = (api.clone(), next.clone());
+        let (api, next, run, job) = (api.clone(), next.clone(), run.clone(), job.to_owned());
         callers.spawn(async move {
             loop {
                 let from = next.fetch_add(batch, Ordering::Relaxed);
                 if from >= n {
                     return anyhow::Ok(());
                 }
-                let keys = from..n.min(from + batch);
-                let runs: Vec<Start> = keys.map(|i| Start::now(i.to_string())).collect();
-                api.start_many(JOB, &runs).await?;
+                let runs: Vec<Start> = (from..n.min(from + batch)).map(&*run).collect();
+                api.start_many(&job, &runs).await?;
             }
         });
     }

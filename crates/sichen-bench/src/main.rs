@@ -62,6 +62,12 @@ struct Run {
     /// Runs of the history that `sichen verify` judges; four events each
     #[arg(long, default_value_t = 250_000)]
     judged: u64,
+    /// Minutes for which a foreign transaction stays open (measurement `old`)
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Runs that wait for a later instant (measurement `crowd`)
+    #[arg(long, default_value_t = 1_000_000)]
+    crowd: u64,
     /// Seconds of light load, and of idleness
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -146,6 +152,8 @@ async fn measure(run: Run) -> Result<ExitCode> {
         due: run.due,
         judged: run.judged,
         seconds: run.seconds,
+        minutes: run.minutes,
+        crowd: run.crowd,
         slots: run.slots,
     };
     let sichen = run.sichen.map_or_else(|| beside("sichen"), Ok)?;

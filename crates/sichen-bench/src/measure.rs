@@ -4,6 +4,8 @@
 //! Requests ([`crate::load`]), processes ([`crate::process`]), floors and tables
 //! ([`crate::report`]).
 
+mod crowd;
+mod old;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -33,11 +35,15 @@ pub struct Sizes {
     pub judged: u64,
     /// Seconds of light load, and of idleness.
     pub seconds: u64,
+    /// Runs that wait for a later instant.
+    pub crowd: u64,
+    /// Minutes for which a foreign transaction stays open.
+    pub minutes: u64,
     /// Attempts at once in the worker.
     pub slots: u32,
 }
 
-/// What is measured, by name.
+/// What is measured, by name; [`SLOW`] only when asked for.
 pub const ALL: &[&str] = &[
     "bulk",
     "acknowledged-16",
@@ -50,6 +56,9 @@ pub const ALL: &[&str] = &[
     "due",
     "verify",
 ];
+
+/// What takes many minutes.
+pub const SLOW: &[&str] = &["old", "crowd"];
 
 /// Where everything is that a measurement needs.
 #[derive(Debug)]
@@ -81,7 +90,9 @@ impl Bench {
             "idle" => self.idle().await,
             "due" => self.due().await,
             "verify" => self.verify().await,
-            _ => anyhow::bail!("there is no measurement {name:?}; there are {ALL:?}"),
+            "old" => self.old().await,
+            "crowd" => self.crowd().await,
+            _ => anyhow::bail!("there is no measurement {name:?}; there are {ALL:?} and {SLOW:?}"),
         }
     }
 

@@ -96,6 +96,17 @@ impl<'a> Trial<'a> {
         Ok(end)
     }
 
+    /// Waits until `n` runs have succeeded, whatever else waits.
+    ///
+    /// # Errors
+    /// If it takes too long.
+    pub async fn started(&self, n: u64) -> Result<()> {
+        self.until(&format!(
+            "select (select count(*) from run where state = 'succeeded') >= {n}"
+        ))
+        .await
+    }
+
     /// Statements that this database was sent so far, begin and commit among them.
     ///
     /// # Errors
@@ -184,15 +195,28 @@ impl<'a> Trial<'a> {
         Ok(late)
     }
 
+    /// [`Trial::end`] while runs are open.
+    ///
+    /// # Errors
+    /// If the checker does not accept it.
+    pub async fn leave(self) -> Result<Vec<i64>> {
+        Ok(self.closed(false).await?.0)
+    }
+
     /// [`Trial::end`], and what the judging took.
     ///
     /// # Errors
     /// If the checker does not accept it.
-    pub async fn judged(mut self) -> Result<(Vec<i64>, Judged)> {
+    pub async fn judged(self) -> Result<(Vec<i64>, Judged)> {
+        self.closed(true).await
+    }
+
+    /// `quiescent`: nothing may be open.
+    async fn closed(mut self, quiescent: bool) -> Result<(Vec<i64>, Judged)> {
         let late = self.worker.drain().await?;
         self.server.process.stop().await?;
         let url = self.bench.postgres.url(&self.database);
-        let judged = verify(&self.bench.sichen, &url).await?;
+        let judged = verify(&self.bench.sichen, &url, quiescent).await?;
         drop(self.rows);
         self.bench.postgres.drop_database(&self.database).await?;
         Ok((late, judged))
@@ -210,9 +234,12 @@ pub struct Judged {
     pub memory_mib: f64,
 }
 
-async fn verify(sichen: &Path, store: &str) -> Result<Judged> {
+async fn verify(sichen: &Path, store: &str, quiescent: bool) -> Result<Judged> {
     let begin = now_us();
-    let words = ["verify", "--quiescent", "-o", "json", "--store", store];
+    let mut words = vec!["verify", "-o", "json", "--store", store];
+    if quiescent {
+        words.push("--quiescent");
+    }
     let mut check = Process::start(sichen, &words)?;
     let mut memory_mib = 0.0_f64;
     let mut text = String::new();
