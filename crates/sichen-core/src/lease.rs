@@ -74,6 +74,15 @@ impl Rhythm {
         }
     }
 
+    /// From one beat to the next while nobody waits for the lease to end: half as long again, if three of
+    /// them fit into it.
+    #[must_use]
+    pub fn beat_alone(self) -> SignedDuration {
+        let longer = self.beat + self.beat / 2;
+        let fits = longer.checked_mul(3).is_some_and(|three| three <= self.ttl);
+        if fits { longer } else { self.beat }
+    }
+
     /// What the holder gives away for safety: 10 % of the session and 500 ms.
     #[must_use]
     pub fn margin(self) -> SignedDuration {

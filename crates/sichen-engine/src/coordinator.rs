@@ -30,8 +30,8 @@ use tokio::sync::Notify;
 use crate::context::Context;
 use state::State;
 
-/// How often a node that is alone looks whether it still is.
-const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(2);
+/// How often a node that is alone looks whether it still is, although no renewal told it of another.
+const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(30);
 /// From the last use of a duty to its being given up.
 const LEAVING: SignedDuration = SignedDuration::from_millis(100);
 /// How long a peer's sign may be out before its process counts as gone.
@@ -91,9 +91,11 @@ impl Coordinator {
         let told = self.pass(now).await?;
         drop(alone);
         let mut state = self.lock();
+        let news = std::mem::take(&mut state.news);
         Ok(Pass {
             told,
-            ..std::mem::take(&mut state.news)
+            next: news.next.into_iter().chain(state.next_look()).min(),
+            ..news
         })
     }
 
@@ -136,9 +138,11 @@ impl Coordinator {
     async fn renew(&self, now: Timestamp) -> Result<(NodeId, Timestamp, Option<Timestamp>), Error> {
         let store = &*self.context.store;
         if let Some(node) = self.node()
-            && let Some(end) = store.renew_node(node, self.rhythm.ttl).await?
+            && let Some(renewed) = store.renew_node(node, self.rhythm.ttl).await?
         {
-            return Ok((node, now, end.checked_sub(self.rhythm.ttl).ok()));
+            self.lock().count(renewed.others);
+            let told = renewed.expires_at.checked_sub(self.rhythm.ttl).ok();
+            return Ok((node, now, told));
         }
         // What this pass began with may be of before the very step of time in which the lease ended: a
         // lease counted from there would be over at once, and duties that are given now left alone until

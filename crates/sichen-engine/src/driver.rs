@@ -342,7 +342,7 @@ impl Engine {
         });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.backfill;
-        running.spawn("backfill", outage.clone(), sweep, Some(hint), move |now| {
+        running.spawn("backfill", outage.clone(), QUIET, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let pass = e.backfiller.run_once(now).await?;
@@ -381,6 +381,9 @@ type Hint = fn(&Engine) -> &Notify;
 
 /// How often running backfills are looked at.
 const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
+
+/// How often it is looked whether there are backfills at all: who asks for one here gives a hint.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// How often the tables are looked at while there are peers: whoever asks them for a run, or applies
 /// a job there, wakes nobody here.
@@ -428,8 +431,13 @@ impl Running {
                         {
                             engine.reaper.hold(now);
                         }
-                        let peers = hint.is_some() && engine.coordinator.has_peers();
-                        let most = if peers { period.min(WITH_PEERS) } else { period };
+                        let most = if hint.is_some() && engine.coordinator.has_peers() {
+                            period.min(WITH_PEERS)
+                        } else if name == "coordinate" {
+                            std_duration(engine.settings.node.beat_alone())
+                        } else {
+                            period
+                        };
                         wait.map_or(most, |wait| wait.min(most))
                     }
                     Err(error) => {
@@ -437,6 +445,10 @@ impl Running {
                         // Only what keeps workers from beating as well.
                         if matches!(error, Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }) {
                             outage.store(true, Ordering::SeqCst);
+                        }
+                        // A duty may have gone to another.
+                        if matches!(error, Error::Busy(_)) && name != "coordinate" {
+                            engine.coordinator.look_again();
                         }
                         if failures == 1 {
                             tracing::warn!(duty = name, %error, "the duty could not be done; it will be tried again");

@@ -36,7 +36,7 @@ use sichen_core::port::{
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
+    RenewedNode, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
 use sichen_core::port::{
     AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, LeaseStore,
@@ -281,7 +281,7 @@ impl RestoreStore for Link {
 
 impl MemberStore for Link {
     reads! {
-        renew_node(node: NodeId, ttl: SignedDuration) -> Option<Timestamp>;
+        renew_node(node: NodeId, ttl: SignedDuration) -> Option<RenewedNode>;
         list_members() -> (Vec<Node>, Vec<Duty>);
     }
     writes! {

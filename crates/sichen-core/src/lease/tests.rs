@@ -26,3 +26,17 @@ fn a_lease_not_longer_than_three_beats_is_refused() {
     check(1, 0, false);
     check(i64::MAX, i64::MAX, false);
 }
+
+#[test]
+fn a_lone_holder_beats_less_often_if_that_loses_nothing() {
+    let check = |beat, ttl, expect| {
+        let rhythm = Rhythm {
+            beat: SignedDuration::from_millis(beat),
+            ttl: SignedDuration::from_millis(ttl),
+        };
+        assert_eq!(rhythm.beat_alone(), SignedDuration::from_millis(expect));
+    };
+    check(1_000, 5_000, 1_500);
+    check(1_000, 4_500, 1_500);
+    check(1_000, 4_499, 1_000);
+}

@@ -1,8 +1,8 @@
 //! Server nodes and their duties.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
-use super::{Answer, Fence, Op};
+use super::{Answer, Fence, Op, RenewedNode};
 use crate::ids::NodeId;
 use crate::model::{Duty, DutyKey, Node};
 
@@ -11,7 +11,7 @@ pub trait MemberStore: Send + Sync + 'static {
     /// Registers a server node for `ttl`.
     fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId>;
     /// Renews a node's lease; `None` if it has expired, and then it never comes back.
-    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>>;
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<RenewedNode>>;
     /// Ends a node's lease before its time, so that its duties are free: it stops, or its process is
     /// gone. False if the lease had ended. A node that lives after all finds out when it renews.
     fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool>;

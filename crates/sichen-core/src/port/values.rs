@@ -522,6 +522,15 @@ pub struct Registered {
     pub name_taken_by: Option<SessionId>,
 }
 
+/// What the renewal of a server node's lease came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenewedNode {
+    /// When the lease ends now.
+    pub expires_at: Timestamp,
+    /// How many other nodes live: who knows of fewer or more has missed that one came or went.
+    pub others: u32,
+}
+
 /// What became of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewVerdict {

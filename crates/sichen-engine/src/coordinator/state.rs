@@ -21,6 +21,9 @@ use super::{GRACE, Pass};
 /// How long a duty is kept that was taken because the node that should have it did not.
 const KEPT: SignedDuration = SignedDuration::from_secs(60);
 
+/// The least time between two looks at a lease that seems to be over and is not by the store's time.
+const AGAIN: SignedDuration = SignedDuration::from_millis(50);
+
 /// A duty to be given up, and the node for which.
 pub(super) type Given = (Fence, NodeId);
 
@@ -53,6 +56,11 @@ pub(super) struct State {
     /// What was seen of leases since that stands still.
     pub standstill: Standstill<Holder>,
     looked_at: Option<Timestamp>,
+    /// When the first lease ends that another node had at the last look, a peer or this one's past: what
+    /// it owns is free then, unless it has renewed it.
+    lease_ends: Option<Timestamp>,
+    /// How many other nodes lived at the last look.
+    others: u32,
     /// Peers whose sign was seen since the own one is out last, and since when theirs is out.
     signs: BTreeMap<NodeId, Option<Timestamp>>,
     /// The peers of the last look.
@@ -69,7 +77,21 @@ pub(super) struct State {
 impl State {
     /// Whether it is time to look who is there.
     pub fn must_look(&self, now: Timestamp, alone: SignedDuration) -> bool {
-        self.look || self.peers || !self.leaving.is_empty() || !self.looked_within(now, alone)
+        self.look
+            || self.peers
+            || !self.leaving.is_empty()
+            || self.lease_ends.is_some_and(|end| now >= end)
+            || !self.looked_within(now, alone)
+    }
+
+    /// When to look at the latest, whatever the beat.
+    pub fn next_look(&self) -> Option<Timestamp> {
+        self.lease_ends.filter(|_| !self.draining)
+    }
+
+    /// A renewal told how many other nodes live: one that came or went is to be looked at.
+    pub fn count(&mut self, others: u32) {
+        self.look |= others != self.others;
     }
 
     pub fn looked_within(&self, now: Timestamp, length: SignedDuration) -> bool {
@@ -89,6 +111,7 @@ impl State {
         self.awaited.clear();
         self.kept.clear();
         self.forget_signs();
+        self.lease_ends = None;
         self.look = true;
     }
 
@@ -106,6 +129,10 @@ impl State {
     ) {
         self.look = false;
         self.looked_at = Some(now);
+        let leases = live.iter().filter(|node| node.id != me);
+        self.others = u32::try_from(leases.clone().count()).unwrap_or(u32::MAX);
+        let end = leases.map(|node| node.expires_at).min();
+        self.lease_ends = end.map(|end| now.checked_add(AGAIN).map_or(end, |soon| end.max(soon)));
         let others = live.iter().filter(|node| node.address != at);
         self.peers = others.clone().next().is_some();
         if self.sticky_until.is_none_or(|until| now >= until) {

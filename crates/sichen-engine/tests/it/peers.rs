@@ -75,6 +75,47 @@ fn keys() -> Vec<DutyKey> {
     triggers.chain([DutyKey::Janitor]).collect()
 }
 
+/// Looks that come by themselves are half a minute apart, so the past's lease is what says when.
+#[test]
+fn what_a_node_s_past_owned_is_taken_when_its_lease_ends() {
+    let cluster = Cluster::new();
+    let past = cluster.node("n1");
+    past.coordinate(&cluster);
+    let killed_at = cluster.now();
+    cluster.pass(1);
+    let node = cluster.node("n1");
+    let pass = || block_on(node.engine.coordinator.run_once(cluster.now())).unwrap();
+    let end = killed_at + sichen_core::lease::Rhythm::NODE.ttl;
+    for _ in 1..5 {
+        let pass = pass();
+        assert_eq!((pass.gained, pass.next), (false, Some(end)));
+        cluster.pass(1);
+    }
+    assert_eq!(cluster.now(), end);
+    let pass = pass();
+    assert_eq!(
+        (pass.gained, pass.next),
+        (true, None),
+        "nobody else is there"
+    );
+    let owns = |key| node.engine.coordinator.owns(key);
+    assert!(keys().iter().all(owns));
+}
+
+#[test]
+fn a_newcomer_that_tells_nobody_is_seen_by_the_next_beat() {
+    let cluster = Cluster::new();
+    let (one, two) = (cluster.node("n1"), cluster.node("n2"));
+    one.coordinate(&cluster);
+    cluster.pass(1);
+    one.coordinate(&cluster);
+    two.coordinate(&cluster);
+    assert!(!one.engine.coordinator.has_peers());
+    cluster.pass(1);
+    one.coordinate(&cluster);
+    assert!(one.engine.coordinator.has_peers());
+}
+
 /// Half a second, and each node's pass.
 fn half_second(cluster: &Cluster, nodes: &[&Node]) {
     cluster

@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Duty, DutyKey, Node};
-use sichen_core::port::Fence;
+use sichen_core::port::{Fence, RenewedNode};
 use sichen_core::zoo;
 
 use super::state::{DutyRow, Happened, State, Tx};
@@ -37,13 +37,15 @@ pub(super) fn renew_node(
     now: Timestamp,
     node: NodeId,
     ttl: SignedDuration,
-) -> Option<Timestamp> {
-    let node = state.nodes.get_mut(&node)?;
-    if has_expired(node.expires_at, now) {
-        return None;
-    }
+) -> Option<RenewedNode> {
+    let live = |node: &&Node| !has_expired(node.expires_at, now);
+    let others = state.nodes.values().filter(live).count();
+    let node = state.nodes.get_mut(&node).filter(|node| live(&&**node))?;
     node.expires_at = now + ttl;
-    Some(node.expires_at)
+    Some(RenewedNode {
+        expires_at: node.expires_at,
+        others: u32::try_from(others - 1).unwrap_or(u32::MAX),
+    })
 }
 
 pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> bool {

@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Duty, DutyKey, Node};
-use sichen_core::port::Fence;
+use sichen_core::port::{Fence, RenewedNode};
 use sichen_core::timekeeping::Kept;
 
 use super::row::{at, int};
@@ -42,7 +42,7 @@ pub(super) async fn renew_node(
     read: &Read,
     node: NodeId,
     ttl: SignedDuration,
-) -> Result<Option<Timestamp>> {
+) -> Result<Option<RenewedNode>> {
     let params = (int(node.0), micros(ttl), read.clock());
     let renewed = read.one(sql::RENEW_NODE, params, |row| {
         let kept = Kept {
@@ -50,11 +50,15 @@ pub(super) async fn renew_node(
             held: row.flag(3)?,
             accepts: row.u32(4)?,
         };
-        Ok((row.at(0)?, row.at(1)?, kept))
+        let renewed = RenewedNode {
+            expires_at: row.at(0)?,
+            others: row.u32(5)?,
+        };
+        Ok((renewed, row.at(1)?, kept))
     });
-    Ok(renewed.await?.map(|(end, wall, kept)| {
+    Ok(renewed.await?.map(|(renewed, wall, kept)| {
         read.hear(wall, &kept);
-        end
+        renewed
     }))
 }
 

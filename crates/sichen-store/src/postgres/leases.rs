@@ -347,11 +347,14 @@ pub(super) async fn list_overdue(
     let limit = limit as usize;
     let over = read
         .all(sql::LIST_HOLDERS, (pool.as_str(), read.clock()), |row| {
-            Ok(SessionId(row.u64(0)?))
+            Ok(row.opt_u64(0)?.map(SessionId))
         })
         .await?;
+    if over.contains(&None) {
+        return Ok(Vec::new());
+    }
     let mut found = BTreeMap::new();
-    for session in over {
+    for session in over.into_iter().flatten() {
         if found.len() >= limit {
             break;
         }

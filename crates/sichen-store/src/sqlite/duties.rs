@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{Duty, DutyKey, Node};
-use sichen_core::port::Fence;
+use sichen_core::port::{Fence, RenewedNode};
 
 use super::row::{at, int};
 use super::tx::{Happened, Read, Result, Tx};
@@ -36,10 +36,17 @@ pub(super) fn renew_node(
     tx: &mut Tx<'_>,
     node: NodeId,
     ttl: SignedDuration,
-) -> Result<Option<Timestamp>> {
-    let end = until(tx, ttl);
-    let renewed = tx.run_one(sql::RENEW_NODE, (int(node.0), at(end), at(tx.now)))?;
-    Ok(renewed.then_some(end))
+) -> Result<Option<RenewedNode>> {
+    let expires_at = until(tx, ttl);
+    if !tx.run_one(sql::RENEW_NODE, (int(node.0), at(expires_at), at(tx.now)))? {
+        return Ok(None);
+    }
+    let live = tx.all(sql::LIST_NODES, [at(tx.now)], |row| row.node())?;
+    let others = live.iter().filter(|live| live.id != node).count();
+    Ok(Some(RenewedNode {
+        expires_at,
+        others: u32::try_from(others).unwrap_or(u32::MAX),
+    }))
 }
 
 pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> Result<bool> {

@@ -1,9 +1,9 @@
 //! Server nodes and their duties.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use sichen_core::ids::NodeId;
 use sichen_core::model::{Duty, DutyKey, Node};
-use sichen_core::port::{Answer, Fence, MemberStore, Op};
+use sichen_core::port::{Answer, Fence, MemberStore, Op, RenewedNode};
 
 use super::super::{PostgresStore, duties, kept, keys_of};
 
@@ -14,7 +14,7 @@ impl MemberStore for PostgresStore {
             duties::register_node(tx, &address, ttl).await
         })
     }
-    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<RenewedNode>> {
         // Said twice it is what it is said once: no operation is recorded.
         alone!(self, [], |read| duties::renew_node(read, node, ttl).await)
     }

@@ -1,9 +1,9 @@
 //! Server nodes and their duties.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use sichen_core::ids::NodeId;
 use sichen_core::model::{Duty, DutyKey, Node};
-use sichen_core::port::{Answer, Fence, MemberStore, Op};
+use sichen_core::port::{Answer, Fence, MemberStore, Op, RenewedNode};
 
 use super::super::{SqliteStore, duties};
 
@@ -11,7 +11,7 @@ impl MemberStore for SqliteStore {
     fn register_node(&self, op: Op, address: String, ttl: SignedDuration) -> Answer<'_, NodeId> {
         self.write(op, move |tx| duties::register_node(tx, &address, ttl))
     }
-    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<Timestamp>> {
+    fn renew_node(&self, node: NodeId, ttl: SignedDuration) -> Answer<'_, Option<RenewedNode>> {
         self.engine
             .write(None, move |tx| duties::renew_node(tx, node, ttl))
     }

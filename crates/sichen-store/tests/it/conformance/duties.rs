@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use sichen_core::event::Kind;
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::model::DutyKey;
-use sichen_core::port::Fence;
+use sichen_core::port::{Fence, RenewedNode};
 
 use crate::bench::{Bench, pool_key, wait};
 
@@ -102,8 +102,16 @@ pub fn an_expired_node_is_never_renewed_and_claims_nothing(b: &Bench) {
     let node = short_node(b);
     b.pass(3);
     let ttl = SignedDuration::from_secs(5);
-    let renewed = wait(b.store.renew_node(node, ttl)).expect("it lives");
-    assert_eq!(renewed, b.now() + ttl);
+    let others = |renewed: RenewedNode| {
+        assert_eq!(renewed.expires_at, b.now() + ttl);
+        renewed.others
+    };
+    let before = wait(b.store.renew_node(node, ttl)).map(others);
+    let other = short_node(b);
+    let renewed = wait(b.store.renew_node(node, ttl)).map(others);
+    assert_eq!(renewed, before.map(|n| n + 1), "another has come");
+    wait(b.store.end_node(b.op(), other, "gone".to_owned()));
+    assert_eq!(wait(b.store.renew_node(node, ttl)).map(others), before);
     // At the very instant it has ended.
     b.pass(5);
     assert_eq!(wait(b.store.renew_node(node, ttl)), None);
