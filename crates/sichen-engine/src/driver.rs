@@ -265,11 +265,13 @@ impl Engine {
         running.spawn("coordinate", outage.clone(), beat, Some(hint), move |now| {
             let e = e.clone();
             async move {
+                let alone = !e.coordinator.has_peers();
                 let pass = e.coordinator.run_once(now).await?;
                 if let Some(now) = pass.told {
                     e.pulse.told(now);
                 }
-                if pass.gained {
+                // From the first peer on, loops may not sleep as long as they meant to.
+                if pass.gained || alone && e.coordinator.has_peers() {
                     e.wake.gained();
                 }
                 for (pool, address) in pass.moved {
