@@ -244,7 +244,9 @@ impl Job {
     }
 }
 
-/// What all attempts of a run need besides the document; fixed at creation.
+/// What all attempts of a run need besides the document. Fixed at creation but for its times: the
+/// deadline is set by the first grant where the job gives a length and moves with time that was held, and
+/// both are let go when the run is reopened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTerms {
     /// Pool whose workers may take its shards.

@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //! - While anything waits, no new run goes past it: `take` gives nothing then.
-//! - What a session was given is counted at once, so that two callers don't take one slot.
+//! - A slot that `take` gives is counted at once, so that two callers don't take one; what a plan gives
+//!   is counted when the store has granted it.
 //! - Everything is bounded: beyond [`MAX_WAITING`] shards or [`MAX_WAITING_RUNS`] runs only
 //!   the store knows them.
 //!
@@ -430,7 +431,7 @@ impl Room {
         found
     }
 
-    /// Counts grants that are about to be made.
+    /// Counts a grant that the store has made.
     pub fn given(&self, pool: &Name, session: SessionId) {
         if let Some(pool) = self.lock().get_mut(pool)
             && let Some(c) = pool.sessions.get_mut(&session)

@@ -158,14 +158,14 @@ impl Fair {
     /// A namespace may have no more shards running, as the store has just said.
     pub fn full(&self, pool: &Name, namespace: &Name) {
         if let Some(pool) = self.lock().pools.get_mut(pool) {
-            pool.shares.is_full(namespace);
+            pool.shares.close(namespace);
         }
     }
 
     /// A job may have no more shards running, as the store has just said.
     pub fn full_job(&self, pool: &Name, job: JobUid) {
         if let Some(pool) = self.lock().pools.get_mut(pool) {
-            pool.shares.is_full_job(job);
+            pool.shares.close_job(job);
         }
     }
 

@@ -26,7 +26,7 @@ pub enum Part {
     TimeRange(Range<i64>),
     /// One item of an explicit list.
     Item(String),
-    /// The plan step: the handler returns the run's bounds or items.
+    /// The plan step: the handler returns the run's bounds. (A list of items is refused by the server.)
     Plan,
     /// The reduce step after all shards.
     Reduce {

@@ -24,7 +24,7 @@ pub const MAX_ITEMS: usize = 100_000;
 /// Most bytes of all items together.
 pub const MAX_ITEMS_BYTES: usize = 4 * 1024 * 1024;
 
-/// Where to read bounds or items.
+/// Where to read bounds. (The protocol has lists of items too; no server asks for them.)
 #[derive(Debug, Clone)]
 pub struct DataSource {
     kind: Kind,

@@ -153,8 +153,8 @@ impl Shares {
         self.full_jobs.clear();
     }
 
-    /// A job may hold no more, until one of its shards ends or limits are set anew.
-    pub fn is_full_job(&mut self, job: JobUid) {
+    /// Closes a job: it may hold no more, until one of its shards ends or limits are set anew.
+    pub fn close_job(&mut self, job: JobUid) {
         self.full_jobs.insert(job);
     }
 
@@ -178,8 +178,8 @@ impl Shares {
         most.saturating_sub(jobs.map(|job| job.held).sum())
     }
 
-    /// A namespace may hold no more than it does now, until that is set anew.
-    pub fn is_full(&mut self, namespace: &Name) {
+    /// Closes a namespace: it may hold no more than it does now, until that is set anew.
+    pub fn close(&mut self, namespace: &Name) {
         self.caps.insert(namespace.clone(), self.held_by(namespace));
     }
 

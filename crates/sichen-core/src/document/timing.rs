@@ -1,8 +1,9 @@
 //! A document's schedules and policies, ready to decide with.
 //!
 //! # Invariant
-//! What is due comes from [`Timing::due`] alone, and that from [`crate::schedule::due`]: the
-//! trigger, an edit, a pause and a preview answer alike.
+//! What is due comes from [`crate::schedule::due`] alone, whoever asks ([`Timing::due`] and
+//! [`Timing::due_at_most`] for the trigger, [`Timing::close`] for an edit or a pause,
+//! [`Timing::run_at`] for a backfill): all answer alike.
 //!
 //! # Not here
 //! Writing what was decided (the trigger duty).

@@ -205,8 +205,11 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fence {key} refused token {token}: {reason} (database: {database})")]
 pub struct Refused {
+    /// Why.
     pub reason: Reason,
+    /// The fence's key.
     pub key: String,
+    /// The token that was shown; a newer one may be stored.
     pub token: u64,
     /// The database's error text, unchanged.
     pub database: String,
@@ -265,6 +268,7 @@ pub struct Checked {
 /// One probe of `fence check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// What was tried, in a word or two.
     pub name: &'static str,
     /// `Ok` with what was seen (for a refusal: the database's own error), `Err` with what is wrong.
     pub verdict: Result<String, String>,

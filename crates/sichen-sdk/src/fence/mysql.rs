@@ -24,6 +24,10 @@ pub struct Fence {
 
 /// Makes the kit's tables and procedures. For an installation, not for each start of a worker:
 /// MySQL has no transaction around it, and a procedure is missing for a moment while it is replaced.
+///
+/// # Errors
+/// The driver's: no connection, or no right to create tables and procedures. What was made before stays;
+/// call it again.
 pub async fn install(conn: &mut Conn) -> Result<(), mysql_async::Error> {
     for statement in super::statements(super::Dialect::Mysql) {
         conn.query_drop(statement).await?;
@@ -67,6 +71,9 @@ pub async fn open(
 ///
 /// Keyed by (job, planned, item) and not by shard, attempt or rerun, so an item that moved to
 /// another shard, or comes again in a rerun, is still known.
+///
+/// # Errors
+/// The driver's; the pass may not be counted.
 pub async fn dedupe(
     conn: &mut impl Queryable,
     job: &str,

@@ -23,6 +23,9 @@ pub struct Fence {
 }
 
 /// Makes the kit's tables and functions if they are missing; several processes may call it at once.
+///
+/// # Errors
+/// The driver's: no connection, or no right to create tables and functions. Nothing was made then.
 pub async fn install(client: &impl GenericClient) -> Result<(), tokio_postgres::Error> {
     // `IF NOT EXISTS` races with itself in PostgreSQL; the lock ends with the implicit transaction.
     let text = format!(
@@ -70,6 +73,9 @@ pub async fn open(
 ///
 /// Keyed by (job, planned, item) and not by shard, attempt or rerun, so an item that moved to
 /// another shard, or comes again in a rerun, is still known.
+///
+/// # Errors
+/// The driver's; the pass may not be counted.
 pub async fn dedupe(
     client: &impl GenericClient,
     job: &str,

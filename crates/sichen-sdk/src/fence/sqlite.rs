@@ -22,6 +22,10 @@ pub struct Fence {
 }
 
 /// Makes the kit's tables and triggers if they are missing; several processes may call it at once.
+///
+/// # Errors
+/// The driver's: the database can't be written, or was busy for longer than its `busy_timeout`. Nothing
+/// was made then.
 pub fn install(conn: &Connection) -> Result<(), rusqlite::Error> {
     // One transaction, so that no process sees half of it; busy_timeout is the caller's.
     conn.execute_batch("BEGIN IMMEDIATE")?;
@@ -82,6 +86,9 @@ pub fn open(
 ///
 /// Keyed by (job, planned, item) and not by shard, attempt or rerun, so an item that moved to
 /// another shard, or comes again in a rerun, is still known.
+///
+/// # Errors
+/// The driver's; the pass may not be counted.
 pub fn dedupe(
     conn: &Connection,
     job: &str,

@@ -508,7 +508,8 @@ type Told = (
     Option<v1::PlanResult>,
 );
 
-/// The outcome of an attempt that stopped because it was told to.
+/// The outcome of an attempt that stopped: by what it was told to stop for, and as a failure if it was
+/// told nothing that a run goes by.
 fn stopped(reason: v1::Reason) -> Told {
     let outcome = match reason {
         v1::Reason::CancelRequested | v1::Reason::RunDeadline => v1::Outcome::Cancelled,

@@ -363,7 +363,7 @@ impl Builder {
         self
     }
 
-    /// A named place that plan steps may read bounds or items from. The worker is labelled
+    /// A named place that plan steps may read bounds from. The worker is labelled
     /// `data-source/<name>`, so that plan steps find it.
     #[must_use]
     pub fn data_source(mut self, name: impl Into<String>, source: DataSource) -> Builder {
