@@ -96,7 +96,15 @@ impl Api {
     /// # Errors
     /// If the server refuses it.
     pub async fn start(&self, job: &str, run: &Start) -> Result<()> {
-        let path = format!("/jobs/default/{job}/runs");
+        self.start_in("default", job, run).await
+    }
+
+    /// [`Api::start`] of a job in `namespace`.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub async fn start_in(&self, namespace: &str, job: &str, run: &Start) -> Result<()> {
+        let path = format!("/jobs/{namespace}/{job}/runs");
         self.post(&path, run.body().to_string()).await.map(drop)
     }
 

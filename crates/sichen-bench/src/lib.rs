@@ -14,6 +14,7 @@
 
 pub mod api;
 pub mod clock;
+pub mod fleet;
 pub mod load;
 pub mod measure;
 pub mod postgres;

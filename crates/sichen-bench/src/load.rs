@@ -44,6 +44,40 @@ pub fn behind_the_gate(name: &str) -> String {
     )
 }
 
+/// Runs in `namespaces` namespaces, one each with `shards` shards.
+///
+/// # Errors
+/// If the server refuses any.
+pub async fn waiting(api: &Api, namespaces: u32, shards: u32) -> Result<()> {
+    let name = |n: u32| format!("tenant-{n}");
+    let document = |n: u32| {
+        format!(
+            r#"{{"apiVersion":"sichen/v1","kind":"Job","metadata":{{"namespace":"{}","name":"{JOB}"}},"spec":{{"run":{{"handler":"noop"}},"shards":{{"count":{shards}}}}}}}"#,
+            name(n)
+        )
+    };
+    let documents: Vec<String> = (0..namespaces).map(document).collect();
+    for part in documents.chunks(500) {
+        api.apply(part.join("\n---\n")).await?;
+    }
+    let next = Arc::new(AtomicU64::new(0));
+    let mut all = JoinSet::new();
+    for _ in 0..APPLIERS {
+        let (api, next) = (api.clone(), next.clone());
+        all.spawn(async move {
+            loop {
+                let n = u32::try_from(next.fetch_add(1, Ordering::Relaxed))?;
+                if n >= namespaces {
+                    return anyhow::Ok(());
+                }
+                api.start_in(&name(n), JOB, &Start::now("one".to_owned()))
+                    .await?;
+            }
+        });
+    }
+    joined(all).await
+}
+
 /// Batch requests under way at once.
 const BATCHES: u64 = 2;
 

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -12,7 +13,7 @@ use serde_json::json;
 use sichen_bench::measure::{ALL, Bench, Sizes, beside};
 use sichen_bench::postgres::{Postgres, SETTINGS};
 use sichen_bench::report::{self, Figure};
-use sichen_bench::{clock, worker};
+use sichen_bench::{clock, fleet, worker};
 
 #[derive(Debug, Parser)]
 #[command(name = "sichen-bench", about = "Measures Sichen from outside")]
@@ -28,6 +29,9 @@ enum Command {
     /// Be the worker of a measurement
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Be many workers of a measurement
+    #[command(hide = true)]
+    Fleet(FleetArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,6 +72,9 @@ struct Run {
     /// Runs that wait for a later instant (measurement `crowd`)
     #[arg(long, default_value_t = 1_000_000)]
     crowd: u64,
+    /// Shards that wait at once beside those that are granted, over 1,000 namespaces
+    #[arg(long, default_value_t = 1_000_000)]
+    ready: u32,
     /// Seconds of light load, and of idleness
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -91,6 +98,22 @@ struct WorkerArgs {
     slots: u32,
     #[arg(long)]
     wanted: u64,
+}
+
+#[derive(Debug, clap::Args)]
+struct FleetArgs {
+    #[arg(long = "server", required = true)]
+    servers: Vec<String>,
+    #[arg(long)]
+    join_token: String,
+    #[arg(long)]
+    data: PathBuf,
+    #[arg(long)]
+    sessions: u32,
+    #[arg(long)]
+    slots: u32,
+    #[arg(long)]
+    hold_ms: u64,
 }
 
 fn main() -> ExitCode {
@@ -135,6 +158,19 @@ fn carry_out(command: Command) -> Result<ExitCode> {
             .await?;
             Ok(ExitCode::SUCCESS)
         }),
+        Command::Fleet(args) => runtime.block_on(async {
+            let hold = Duration::from_millis(args.hold_ms);
+            fleet::run(fleet::Options {
+                servers: args.servers,
+                join_token: args.join_token,
+                data: args.data,
+                sessions: args.sessions,
+                slots: args.slots,
+                hold,
+            })
+            .await?;
+            Ok(ExitCode::SUCCESS)
+        }),
     }
 }
 
@@ -151,6 +187,7 @@ async fn measure(run: Run) -> Result<ExitCode> {
         shards: run.shards,
         due: run.due,
         judged: run.judged,
+        ready: run.ready,
         seconds: run.seconds,
         minutes: run.minutes,
         crowd: run.crowd,

@@ -6,6 +6,7 @@
 
 mod crowd;
 mod old;
+mod ready;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct Sizes {
     pub due: u64,
     /// Runs of the history that is judged.
     pub judged: u64,
+    /// Shards that are ready at once.
+    pub ready: u32,
     /// Seconds of light load, and of idleness.
     pub seconds: u64,
     /// Runs that wait for a later instant.
@@ -55,6 +58,7 @@ pub const ALL: &[&str] = &[
     "idle",
     "due",
     "verify",
+    "ready",
 ];
 
 /// What takes many minutes.
@@ -90,6 +94,7 @@ impl Bench {
             "idle" => self.idle().await,
             "due" => self.due().await,
             "verify" => self.verify().await,
+            "ready" => self.ready().await,
             "old" => self.old().await,
             "crowd" => self.crowd().await,
             _ => anyhow::bail!("there is no measurement {name:?}; there are {ALL:?} and {SLOW:?}"),

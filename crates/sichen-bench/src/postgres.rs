@@ -129,6 +129,24 @@ impl Postgres {
         Ok(())
     }
 
+    /// The statements that took most of a database's time, for people.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn costs(&self, database: &str) -> Result<Vec<String>> {
+        let text = "select calls, rows, total_exec_time, left(replace(query, e'\n', ' '), 70)
+            from pg_stat_statements s join pg_database d on d.oid = s.dbid
+            where d.datname = $1 and s.toplevel order by total_exec_time desc limit 25";
+        let client = self.connect("postgres").await?;
+        let rows = client.query(text, &[&database]).await?;
+        let line = |row: &tokio_postgres::Row| {
+            let (calls, found, ms): (i64, i64, f64) = (row.get(0), row.get(1), row.get(2));
+            let text: String = row.get(3);
+            format!("{ms:>9.1} ms {calls:>8} calls {found:>8} rows  {text}")
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+
     /// Removes a database.
     ///
     /// # Errors

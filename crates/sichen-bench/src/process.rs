@@ -20,6 +20,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::api::Api;
+use crate::fleet;
 
 /// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -91,6 +92,14 @@ impl Process {
         let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let ticks = |i: usize| after.split_whitespace().nth(i)?.parse::<f64>().ok();
         (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
+    }
+
+    /// Kills it, as the end of its machine would.
+    ///
+    /// # Errors
+    /// If it can't be killed.
+    pub async fn kill(&mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
     }
 
     /// Asks it to end, which `last` is awaited from, and waits for that.
@@ -231,5 +240,51 @@ impl WorkerProcess {
         self.process.child.wait().await?;
         let late = last["lat"].as_array().map_or(&[][..], Vec::as_slice);
         Ok(late.iter().filter_map(Value::as_i64).collect())
+    }
+}
+
+/// Many workers in one process of this program.
+#[derive(Debug)]
+pub struct FleetProcess {
+    /// The process.
+    pub process: Process,
+}
+
+impl FleetProcess {
+    /// Starts it; its first line says that all are there.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn start(options: &fleet::Options) -> Result<Self> {
+        let program = crate::measure::beside("sichen-bench")?;
+        let hold = options.hold.as_millis().to_string();
+        let (data, sessions) = (
+            options.data.display().to_string(),
+            options.sessions.to_string(),
+        );
+        let slots = options.slots.to_string();
+        let mut words = vec!["fleet", "--join-token", &options.join_token];
+        words.extend(["--data", &data, "--sessions", &sessions]);
+        words.extend(["--slots", &slots, "--hold-ms", &hold]);
+        for server in &options.servers {
+            words.extend(["--server", server]);
+        }
+        let process = Process::start(&program, &words)?;
+        Ok(Self { process })
+    }
+
+    /// Drains it; how long its slots stood empty each time, in microseconds.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub async fn turns(&mut self) -> Result<Vec<i64>> {
+        if let Some(pid) = self.process.child.id() {
+            kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
+        }
+        let line = self.process.line().await.context("the workers' turns")?;
+        let value: Value = serde_json::from_str(&line)?;
+        self.process.child.wait().await?;
+        let turns = value["turns"].as_array().map_or(&[][..], Vec::as_slice);
+        Ok(turns.iter().filter_map(Value::as_i64).collect())
     }
 }

@@ -118,24 +118,6 @@ impl<'a> Trial<'a> {
         Ok(client.query_one(text, &[&self.database]).await?.get(0))
     }
 
-    /// The statements that took most of the database's time, for people.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn costs(&self) -> Result<Vec<String>> {
-        let text = "select calls, rows, total_exec_time, left(replace(query, e'\\n', ' '), 70)
-            from pg_stat_statements s join pg_database d on d.oid = s.dbid
-            where d.datname = $1 and s.toplevel order by total_exec_time desc limit 25";
-        let client = self.bench.postgres.connect("postgres").await?;
-        let rows = client.query(text, &[&self.database]).await?;
-        let line = |row: &tokio_postgres::Row| {
-            let (calls, found, ms): (i64, i64, f64) = (row.get(0), row.get(1), row.get(2));
-            let text: String = row.get(3);
-            format!("{ms:>9.1} ms {calls:>8} calls {found:>8} rows  {text}")
-        };
-        Ok(rows.iter().map(line).collect())
-    }
-
     /// Runs that were written before their planned instant, which there must never be.
     ///
     /// # Errors
@@ -187,7 +169,7 @@ impl<'a> Trial<'a> {
     /// If the checker does not accept it.
     pub async fn end(self) -> Result<Vec<i64>> {
         if std::env::var_os("SICHEN_BENCH_COSTS").is_some() {
-            for line in self.costs().await? {
+            for line in self.bench.postgres.costs(&self.database).await? {
                 crate::report::note(&line);
             }
         }
@@ -234,7 +216,8 @@ pub struct Judged {
     pub memory_mib: f64,
 }
 
-async fn verify(sichen: &Path, store: &str, quiescent: bool) -> Result<Judged> {
+/// The checker's verdict of the history in `store`, which must be good.
+pub(super) async fn verify(sichen: &Path, store: &str, quiescent: bool) -> Result<Judged> {
     let begin = now_us();
     let mut words = vec!["verify", "-o", "json", "--store", store];
     if quiescent {
