@@ -84,7 +84,7 @@ fn brief(about: &str) -> &str {
         return sentence;
     }
     let commas = sentence.match_indices(',').map(|(at, _)| at);
-    let fits = commas.filter(|at| *at <= BRIEF).last();
+    let fits = commas.filter(|at| *at <= BRIEF).next_back();
     fits.map_or(sentence, |at| &sentence[..at])
 }
 
