@@ -1,9 +1,11 @@
 //! A Kubernetes CronJob's next step, as that system's controller takes it.
 //!
 //! Serves the importer's preview and `sichen due`: it maps a CronJob onto [`due`] and
-//! [`overlap`](super::overlap) and puts the answer in the controller's words. Two of its habits
-//! differ from Sichen's own and are kept here alone: the look-back by `startingDeadlineSeconds` is
-//! exclusive, and `@every` counts from wherever the look-back begins.
+//! [`overlap`](super::overlap) and puts the answer in the controller's words. Its habits that differ
+//! from Sichen's own are kept here alone: the look-back by `startingDeadlineSeconds` is exclusive;
+//! `@every` counts from wherever the look-back begins, but when it looks again from where the last
+//! time was; a zone within the schedule is before `timeZone`; and how many times it says were
+//! missed is what would fit if all were as far apart as the first two.
 //!
 //! # Not here
 //! Reading manifests (the importer).
@@ -25,8 +27,8 @@ pub struct CronJob {
     pub starting_deadline: Option<SignedDuration>,
     pub created_at: Timestamp,
     pub last_scheduled: Option<Timestamp>,
-    /// Planned times of the jobs in the status list.
-    pub active: Vec<Timestamp>,
+    /// Planned times of the jobs in the status list; one that nobody knows counts as active too.
+    pub active: Vec<Option<Timestamp>>,
 }
 
 /// What the controller would do.
@@ -75,6 +77,8 @@ pub struct Step {
     pub planned: Option<Timestamp>,
     /// Instants that came due since the look-back begins, besides the one planned.
     pub missed: u64,
+    /// The same as the controller reckons them.
+    pub reckoned: Missed,
     /// When the controller looks again: 0.1 s after the next planned time.
     pub requeue_after: Option<SignedDuration>,
     /// The decision underneath.
@@ -88,27 +92,58 @@ impl Step {
             because,
             planned: None,
             missed: 0,
+            reckoned: Missed::None,
             requeue_after: None,
             plan: None,
         }
     }
+}
 
-    /// `none`, `few`, or `many` for a hundred and more besides the one planned.
-    pub fn missed_in_words(&self) -> &'static str {
-        match self.missed {
-            0 => "none",
-            1..100 => "few",
-            _ => "many",
+/// How many instants came due before the controller looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    /// One at the most: the one that is planned.
+    None,
+    Few,
+    /// Over a hundred.
+    Many,
+}
+
+impl Missed {
+    /// The word that is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Missed::None => "none",
+            Missed::Few => "few",
+            Missed::Many => "many",
+        }
+    }
+
+    fn since(from: Timestamp, now: Timestamp, schedule: &Schedule) -> Missed {
+        let first = schedule.next(from).filter(|first| *first <= now);
+        let Some((first, second)) = first.and_then(|at| Some((at, schedule.next(at)?))) else {
+            return Missed::None;
+        };
+        let apart = second.duration_since(first).as_secs().max(1);
+        match now.duration_since(first).as_secs() / apart {
+            _ if now < second => Missed::None,
+            0..100 => Missed::Few,
+            _ => Missed::Many,
         }
     }
 }
 
 /// Decides the step at `now`.
 pub fn step(job: &CronJob, now: Timestamp) -> Step {
-    let zone = job.time_zone.as_deref().unwrap_or("UTC");
-    if super::zone_by_name(zone).is_err() {
+    let named = job.time_zone.as_deref().unwrap_or("UTC");
+    if super::zone_by_name(named).is_err() {
         return Step::nothing(Because::UnknownTimeZone);
     }
+    let zone = if job.schedule.contains("TZ=") {
+        "UTC"
+    } else {
+        named
+    };
     if job.suspend {
         return Step::nothing(Because::Suspended);
     }
@@ -117,9 +152,10 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
         .starting_deadline
         .and_then(|deadline| now.checked_sub(deadline).ok());
     let from = lookback.map_or(base, |lookback| lookback.max(base));
-    let schedule = match Schedule::cron(&job.schedule, Dialect::Kubernetes, zone, None, from) {
+    let anchored = |anchor| Schedule::cron(&job.schedule, Dialect::Kubernetes, zone, None, anchor);
+    let schedule = match anchored(from) {
         // Six fields are this dialect's extension, not a CronJob's.
-        Ok(_) if Dialect::of(&job.schedule) == Dialect::Seconds => {
+        Ok(_) if has_seconds(&job.schedule) => {
             return Step::nothing(Because::UnparseableSchedule);
         }
         Ok(schedule) => [schedule],
@@ -135,9 +171,10 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
         .starting_deadline
         .map(|deadline| deadline - SignedDuration::from_nanos(1));
     let plan = due(&input);
-    let wake = plan
-        .next_wake
-        .map(|wake| wake.duration_since(now) + SignedDuration::from_millis(100));
+    let again = anchored(base)
+        .ok()
+        .and_then(|schedule| schedule.next(now.max(base)));
+    let wake = again.map(|again| again.duration_since(now) + SignedDuration::from_millis(100));
     let left_out = plan
         .skips
         .iter()
@@ -146,7 +183,9 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
     let planned = plan.runs.first().map(|run| run.planned);
     let (action, because) = match planned {
         None => (Action::None, Because::NotDue),
-        Some(planned) if job.active.contains(&planned) => (Action::None, Because::AlreadyStarted),
+        Some(planned) if job.active.contains(&Some(planned)) => {
+            (Action::None, Because::AlreadyStarted)
+        }
         Some(planned) => {
             match judge(job.concurrency, 1, Active::all(&job.active, 0), &[planned]).first() {
                 Some(Verdict::Skip { .. }) => (Action::None, Because::ForbidActive),
@@ -160,7 +199,13 @@ pub fn step(job: &CronJob, now: Timestamp) -> Step {
         because,
         planned,
         missed,
+        reckoned: Missed::since(from, now, &schedule[0]),
         requeue_after: wake,
         plan: Some(plan),
     }
+}
+
+fn has_seconds(schedule: &str) -> bool {
+    let fields = schedule.split_ascii_whitespace();
+    fields.filter(|word| !word.contains("TZ=")).count() == 6
 }

@@ -1,37 +1,10 @@
 //! `sichen due --file`: what would be decided now, without a server.
 //!
-//! The file is YAML or JSON in one of two forms.
+//! The file is YAML or JSON: a job's case or a CronJob's. Their fields and the answer's are in
+//! `docs/guide/due.md`, which a test holds against this file.
 //!
-//! **A job's**, all fields in camelCase, unknown ones refused:
-//!
-//! | field | meaning |
-//! | --- | --- |
-//! | `schedules` | list of `{cron: EXPR}`, `{cron: {expr, dialect, gap, fold}}`, `{every: 20m}`, `{every: {period, anchor}}`, `{at: TIME}`, `{after: 10m}` |
-//! | `timeZone` | IANA zone of the schedules, `UTC` if left out |
-//! | `start`, `end` | bounds, the end left out itself |
-//! | `calendar`, `calendarUse` | a calendar document, or `{name, weekend, off, work}`; and `working-days`, `days-off`, `roll-forward` or `roll-back` |
-//! | `key` | spreads `H` and jitter |
-//! | `catchUp` | `none`, `latest` (default), `{all: N}`, `coalesce` |
-//! | `startingDeadline` | latest start after the planned time, such as `10m` |
-//! | `catchUpRate` | missed times that may run in a minute; the rest waits until `next_wake` |
-//! | `onTime` | lateness that no policy minds, 15 s if left out |
-//! | `jitter` | the most that a start is delayed |
-//! | `period` | `elapsed` (default) or `civilDay` |
-//! | `overlap` | `allow`, `forbid` (default), `replace`, `{queue: LIMIT}` |
-//! | `paused` | true: everything is skipped |
-//! | `highWater` | all up to here is decided already |
-//! | `now` | the clock |
-//! | `until` | end of this revision, if it was edited since |
-//! | `pending` | next instant of a fixed delay |
-//! | `running` | active runs, oldest first: `{id, planned}` |
-//! | `queued` | how many wait already |
-//! | `limit` | runs of one decision, 100 if left out |
-//!
-//! **A CronJob's**: `schedule`, `timeZone`, `suspend`, `concurrencyPolicy`,
-//! `startingDeadlineSeconds`, `creationTime`, `lastScheduleTime`, `now`, `activeJobs`. The answer
-//! then also says under `cronjob` what that system's controller would do.
-//!
-//! A file with one field `input` (and any others) is read as that field's value.
+//! # Not here
+//! The decision itself (`sichen_core::schedule::due`, and `cronjob` for a CronJob's).
 
 use std::io::{Read as _, Write};
 use std::path::PathBuf;
@@ -111,11 +84,50 @@ pub fn decide(text: &str) -> anyhow::Result<Value> {
         let case: CronJobCase = serde_json::from_value(case).context("the CronJob case")?;
         return Ok(decide_cronjob(&case));
     }
+    if let Some(schedules) = case.get_mut("schedules").and_then(Value::as_array_mut) {
+        for (at, schedule) in schedules.iter_mut().enumerate() {
+            gather(schedule).with_context(|| format!("schedules[{at}]"))?;
+        }
+    }
     if let Some(calendar) = case.get_mut("calendar").filter(|c| c.get("kind").is_some()) {
         *calendar = rules(calendar.take())?;
     }
     let case: JobCase = serde_json::from_value(case).context("the case")?;
     decide_job(&case)
+}
+
+/// Takes what a job document writes beside `cron` or `every` into it, so that either form is read.
+fn gather(schedule: &mut Value) -> anyhow::Result<()> {
+    let Some(fields) = schedule.as_object_mut() else {
+        return Ok(());
+    };
+    if let Some(expr) = fields.get("cron").filter(|expr| expr.is_string()).cloned() {
+        let mut cron = json!({ "expr": expr });
+        for beside in ["dialect", "gap", "fold"] {
+            if let Some(value) = fields.remove(beside) {
+                cron[beside] = value;
+            }
+        }
+        fields.insert("cron".to_owned(), cron);
+    }
+    if let Some(period) = fields.get("every").cloned()
+        && let Some(phase) = fields.remove("phase")
+    {
+        let phase: Duration = serde_json::from_value(phase).context("phase")?;
+        let anchor = Timestamp::UNIX_EPOCH.checked_add(phase.0)?;
+        fields.insert(
+            "every".to_owned(),
+            json!({ "period": period, "anchor": anchor }),
+        );
+    }
+    let kinds = ["cron", "every", "at", "after"];
+    if let Some(odd) = fields.keys().find(|key| !kinds.contains(&key.as_str())) {
+        bail!(
+            "`{odd}` is not read here; a schedule is `cron` (with `dialect`, `gap`, `fold`), `every` \
+             (with `phase`), `at` or `after`"
+        );
+    }
+    Ok(())
 }
 
 /// The rules that a calendar's document stands for.
@@ -131,7 +143,11 @@ fn rules(document: Value) -> anyhow::Result<Value> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(
+    deny_unknown_fields,
+    rename_all = "camelCase",
+    expecting = "a mapping with the fields of a case"
+)]
 struct JobCase {
     schedules: Vec<ScheduleCase>,
     #[serde(default = "utc")]
@@ -216,6 +232,7 @@ enum CatchUpCase {
 enum PeriodCase {
     #[default]
     Elapsed,
+    #[serde(alias = "civil-day")]
     CivilDay,
 }
 
@@ -226,7 +243,14 @@ enum OverlapCase {
     #[default]
     Forbid,
     Replace,
-    Queue(u32),
+    Queue(QueueCase),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum QueueCase {
+    Limit(u32),
+    Full { limit: u32 },
 }
 
 #[derive(Debug, Deserialize)]
@@ -307,7 +331,9 @@ fn decide_job(case: &JobCase) -> anyhow::Result<Value> {
         OverlapCase::Allow => Overlap::Allow,
         OverlapCase::Forbid => Overlap::Forbid,
         OverlapCase::Replace => Overlap::Replace,
-        OverlapCase::Queue(limit) => Overlap::Queue { limit },
+        OverlapCase::Queue(QueueCase::Limit(limit) | QueueCase::Full { limit }) => {
+            Overlap::Queue { limit }
+        }
     };
     let plan = due(&input);
     let id = |run: &RunningCase| match (&run.id, run.planned) {
@@ -462,7 +488,7 @@ fn decide_cronjob(case: &CronJobCase) -> Value {
             .active_jobs
             .iter()
             .filter(|job| job.in_status_list)
-            .filter_map(|job| job.planned_time)
+            .map(|job| job.planned_time)
             .collect(),
     };
     let step = cronjob::step(&job, case.now);
@@ -486,7 +512,7 @@ fn decide_cronjob(case: &CronJobCase) -> Value {
             "action": in_their_words,
             "reason": step.because.as_str(),
             "planned": step.planned,
-            "missed": step.missed_in_words(),
+            "missed": step.reckoned.as_str(),
             "requeue_after_s": step.requeue_after.map(|after| after.as_millis() as f64 / 1_000.0),
         },
     })

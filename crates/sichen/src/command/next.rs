@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -73,7 +73,7 @@ pub struct Args {
     )]
     pub usage: UseArg,
     /// Show instants strictly after this one (RFC 3339) [default: now].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant, allow_hyphen_values = true)]
     pub after: Option<Timestamp>,
     /// How many.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COUNT)))]
@@ -248,8 +248,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         found.push(next.display_with_offset(zone.to_offset(next)).to_string());
         at = next;
     }
+    // A year that is over is as good as a day that never was: what counts is what is to come.
+    let never = found.is_empty();
     if args.output == Output::Json {
-        let answer = if cron.is_never() {
+        let answer = if never {
             json!({"next": found, "never": true})
         } else {
             json!({"next": found})
@@ -263,7 +265,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         writeln!(out, "{next}")?;
     }
     if !cron.is_never() && found.len() < args.count as usize {
-        writeln!(out, "(none after that)")?;
+        let none = if never {
+            "(never)"
+        } else {
+            "(none after that)"
+        };
+        writeln!(out, "{none}")?;
     }
     for warning in next_calendar::beyond(kept.as_slice(), at) {
         writeln!(out, "warning: {warning}")?;
@@ -294,18 +301,34 @@ fn kept(
     clippy::disallowed_methods,
     reason = "a preview starts at the reader's own clock"
 )]
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::now()
+}
+
+fn instant(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "write a time of RFC 3339 such as `2026-03-01T00:00:00Z`, from {} to {}",
+            Timestamp::MIN,
+            Timestamp::MAX
+        )
+    })
 }
 
 fn zone(args: &Args, cron: &Cron) -> anyhow::Result<TimeZone> {
     match (cron.zone(), &args.tz) {
-        (Some(in_text), Some(beside)) if in_text != beside => {
-            bail!(
-                "the expression names the zone `{in_text}` and --tz names `{beside}`; keep one of them"
-            )
+        // The dialect's own rule: its prefix is before the zone that it is read in. A job that names
+        // both is refused.
+        (Some(in_text), Some(beside)) => {
+            zone_by_name(beside)?;
+            if in_text != beside {
+                eprintln!(
+                    "warning: the expression names the zone `{in_text}`, which counts; --tz `{beside}` does not"
+                );
+            }
+            Ok(zone_by_name(in_text)?)
         }
-        (Some(in_text), _) => Ok(zone_by_name(in_text)?),
+        (Some(in_text), None) => Ok(zone_by_name(in_text)?),
         (None, Some(name)) => Ok(zone_by_name(name)?),
         (None, None) => Ok(TimeZone::UTC),
     }

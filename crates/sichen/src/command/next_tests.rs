@@ -223,3 +223,140 @@ fn the_words_are_english_and_chinese() {
     assert!(lines[0].starts_with("at 02:30 "), "{out}");
     assert!(lines[1].contains("02:30") && !lines[1].is_ascii(), "{out}");
 }
+
+#[test]
+fn each_refusal_says_what_to_write_instead() {
+    let wrong: &[(&str, &str)] = &[
+        ("crontab", "0 24 * * *"),
+        ("crontab", "0 0 * * 8"),
+        ("crontab", "0 0 32 * *"),
+        ("crontab", "*/0 * * * *"),
+        ("crontab", "*/x * * * *"),
+        ("crontab", "a * * * *"),
+        ("crontab", "1,,2 * * * *"),
+        ("crontab", ", * * * *"),
+        ("crontab", "1- * * * *"),
+        ("crontab", "0 0 L-40 * *"),
+        ("crontab", "0 0 * * 2#6"),
+        ("crontab", "0 L * * *"),
+        ("crontab", "H(9-3) * * * *"),
+        ("crontab", "Hx * * * *"),
+        ("crontab", "\u{feff}1 * * * *"),
+        ("crontab", "@reboot"),
+        ("crontab", "@daily 1"),
+        ("crontab", "@every"),
+        ("crontab", "TZ=UTC 0 0 * * *"),
+        ("crontab", "0 0 * * * *"),
+        ("crontab-plain", "0 0 L * *"),
+        ("seconds", "0 0 * * *"),
+        ("kubernetes", "TZ=Nowhere/Here 0 6 * * *"),
+        ("kubernetes", "0 6 W * *"),
+        ("quartz", "@daily"),
+        ("quartz", "0 0/75 6 * * ?"),
+        ("quartz", "0 0 6 * * MON"),
+        ("quartz", "0 0 0 1 1 ? 2100"),
+    ];
+    for &(dialect, cron) in wrong {
+        let (answer, code) = answer(&["--dialect", dialect, "--cron", cron]);
+        assert_eq!(code, ExitCode::from(2), "{cron}");
+        let intended = answer["error"]["intended"].as_str();
+        assert!(
+            intended.is_some_and(|form| form.len() > 2),
+            "{cron}: {answer}"
+        );
+    }
+    let long = "1,".repeat(600);
+    let (answer, _) = answer(&["--cron", &long]);
+    assert!(answer["error"]["intended"].is_string(), "{answer}");
+}
+
+#[test]
+fn a_year_that_is_over_never_comes() {
+    for (expr, after) in [
+        ("0 0 0 1 1 ? 1999", "2026-03-01T00:00:00Z"),
+        ("0 0 0 1 1 ? 2026", "2026-01-01T00:00:00Z"),
+        ("0 0 0 29 2 ? 2096", "2097-01-01T00:00:00Z"),
+    ] {
+        let (answer, code) = answer(&["--dialect", "quartz", "--cron", expr, "--after", after]);
+        assert_eq!(code, ExitCode::SUCCESS, "{expr}");
+        assert_eq!(
+            answer,
+            serde_json::json!({"next": [], "never": true}),
+            "{expr}"
+        );
+    }
+    let (answer, _) = answer(&["--cron", "0 0 29 2 *", "--after", "9999-01-01T00:00:00Z"]);
+    assert_eq!(answer["never"], true);
+}
+
+#[test]
+fn the_zone_in_a_kubernetes_expression_is_before_the_one_beside_it() {
+    let words = [
+        "--dialect",
+        "kubernetes",
+        "--cron",
+        "TZ=Asia/Seoul 30 9 * * *",
+    ];
+    let after = ["--after", "2025-06-06T07:00:00Z", "--count", "1"];
+    for zone in ["UTC", "Europe/Paris", "Asia/Seoul"] {
+        let (answer, code) = answer(&[&words[..], &after, &["--tz", zone]].concat());
+        assert_eq!(code, ExitCode::SUCCESS, "{zone}");
+        assert_eq!(answer["next"][0], "2025-06-07T09:30:00+09:00", "{zone}");
+    }
+    let (_, code) = answer(&[&words[..], &after, &["--tz", "Mars/Base"]].concat());
+    assert_eq!(code, ExitCode::from(2));
+}
+
+/// As a script asks: each case of the table by the command line's own words and defaults.
+#[test]
+fn the_command_line_answers_every_cron_case() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../testdata/cases/cron_cases.json"
+    );
+    let text = std::fs::read_to_string(path).expect("the cases are part of the project");
+    let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    for case in &cases {
+        let word = |key: &str| case[key].as_str().expect("text");
+        let (id, dialect) = (word("id"), word("dialect"));
+        let mut words = vec![
+            "--cron",
+            word("expr"),
+            "--tz",
+            word("tz"),
+            "--after",
+            word("from"),
+        ];
+        match dialect {
+            // Plain tables are read by the default rules too, apart from what these add.
+            "vixie5" if case["expect"] == "error" => words.extend(["--dialect", "crontab-plain"]),
+            "vixie5" | "vixie5ext" | "seconds6" => {}
+            "robfig" | "robfig6" => words.extend(["--dialect", "kubernetes"]),
+            _ => words.extend(["--dialect", "quartz"]),
+        }
+        let expected = case["expect"].as_array();
+        let count = expected.map_or(1, Vec::len).to_string();
+        words.extend(["--count", &count]);
+        let (answer, code) = answer(&words);
+        match &case["expect"] {
+            serde_json::Value::String(word) if word == "error" => {
+                assert_eq!(code, ExitCode::from(2), "{id}: {answer}");
+            }
+            serde_json::Value::String(_) => {
+                assert_eq!(
+                    answer,
+                    serde_json::json!({"next": [], "never": true}),
+                    "{id}"
+                );
+            }
+            _ => {
+                let instants = |list: &serde_json::Value| -> Vec<jiff::Timestamp> {
+                    let list = list.as_array().expect("a list").iter();
+                    list.map(|at| at.as_str().expect("text").parse().expect("an instant"))
+                        .collect()
+                };
+                assert_eq!(instants(&answer["next"]), instants(&case["expect"]), "{id}");
+            }
+        }
+    }
+}

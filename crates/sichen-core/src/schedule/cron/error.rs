@@ -3,6 +3,7 @@
 //! # Invariants
 //! - `span` is a byte range of the text exactly as given, on character boundaries.
 //! - Each [`Kind`] has one code; codes are never reused.
+//! - Each error names the form that is meant: what is wrong alone helps nobody on.
 //!
 //! # Not here
 //! Mapping the span into a job document's line and column: the edge that read the document does it.
@@ -113,8 +114,8 @@ pub struct Error {
     pub found: String,
     /// One sentence: what is wrong.
     pub message: String,
-    /// The form that was probably meant, where one can be named.
-    pub intended: Option<String>,
+    /// The form that was probably meant, or the forms that are read here.
+    pub intended: String,
 }
 
 impl Error {
@@ -124,6 +125,7 @@ impl Error {
         field: FieldName,
         span: Range<usize>,
         message: impl Into<String>,
+        intended: impl Into<String>,
     ) -> Error {
         let chars_before = |at: usize| text.get(..at).map_or(0, |head| head.chars().count());
         Error {
@@ -133,13 +135,8 @@ impl Error {
             found: text.get(span.clone()).unwrap_or_default().to_owned(),
             span,
             message: message.into(),
-            intended: None,
+            intended: intended.into(),
         }
-    }
-
-    pub(super) fn meant(mut self, intended: impl Into<String>) -> Error {
-        self.intended = Some(intended.into());
-        self
     }
 
     /// The code that a user looks up, such as `SC1103`.
@@ -160,10 +157,7 @@ impl fmt::Display for Error {
         } else {
             write!(f, "characters {from}-{to}: ")?;
         }
-        write!(f, "found `{}`: {}", self.found, self.message)?;
-        if let Some(intended) = &self.intended {
-            write!(f, "; write {intended}")?;
-        }
-        Ok(())
+        let (found, message, intended) = (&self.found, &self.message, &self.intended);
+        write!(f, "found `{found}`: {message}; write {intended}")
     }
 }

@@ -60,15 +60,13 @@ impl Reader<'_> {
         let text = &self.text[self.span.clone()];
         if let Some((at, odd)) = text.char_indices().find(|(_, c)| !c.is_ascii_graphic()) {
             let start = self.span.start + at;
-            let error = self.error(
-                Kind::NotAscii,
-                start..start + odd.len_utf8(),
-                "only plain ASCII digits, letters and signs are read",
-            );
-            return Err(match ascii_digit(odd) {
-                Some(digit) => error.meant(format!("the ASCII digit `{digit}`")),
-                None => error,
-            });
+            let intended = match ascii_digit(odd) {
+                Some(digit) => format!("the ASCII digit `{digit}`"),
+                None => self.form(),
+            };
+            let message = "only plain ASCII digits, letters and signs are read";
+            let span = start..start + odd.len_utf8();
+            return Err(self.error(Kind::NotAscii, span, message, intended));
         }
         let mut field = Field {
             star_led: text.starts_with(['*', '?']),
@@ -83,7 +81,13 @@ impl Reader<'_> {
             if item.is_empty() {
                 let near = span.start.saturating_sub(1).max(self.span.start)
                     ..(span.end + 1).min(self.span.end);
-                return Err(self.error(Kind::EmptyItem, near, "a list has an empty place"));
+                let items: Vec<&str> = text.split(',').filter(|item| !item.is_empty()).collect();
+                let intended = match items.as_slice() {
+                    [] => self.form(),
+                    items => format!("`{}`", items.join(",")),
+                };
+                let message = "a list has an empty place";
+                return Err(self.error(Kind::EmptyItem, near, message, intended));
             }
             self.item(item, span, &mut field)?;
         }
@@ -129,13 +133,12 @@ impl Reader<'_> {
                 self.fill(field, low, limits.max, step)
             }
             (None, Some(step)) => {
-                return Err(self
-                    .error(
-                        Kind::StepWithoutRange,
-                        span,
-                        "a step follows `*` or a range, not a single value",
-                    )
-                    .meant(format!("`{low}-{}/{step}`", limits.max)));
+                return Err(self.error(
+                    Kind::StepWithoutRange,
+                    span,
+                    "a step follows `*` or a range, not a single value",
+                    format!("`{low}-{}/{step}`", limits.max),
+                ));
             }
             (Some(high), step) if low <= high => self.fill(field, low, high, step.unwrap_or(1)),
             (Some(high), step)
@@ -144,15 +147,12 @@ impl Reader<'_> {
                 self.fill_wrapped(field, low, high, step.unwrap_or(1));
             }
             (Some(high), step) => {
-                let error = self.error(Kind::Backward, base_span, "a range never runs backward");
-                return Err(match step {
-                    None => error.meant(format!(
-                        "`{},{}`",
-                        run(low, limits.range_max),
-                        run(limits.min, high)
-                    )),
-                    Some(_) => error.meant("the values as a list"),
-                });
+                let intended = match step {
+                    None => format!("`{},{}`", run(low, limits.range_max), run(limits.min, high)),
+                    Some(_) => "the values as a list".to_owned(),
+                };
+                let message = "a range never runs backward";
+                return Err(self.error(Kind::Backward, base_span, message, intended));
             }
         }
         Ok(())
@@ -231,7 +231,8 @@ impl Reader<'_> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             let value = text.parse::<u32>().unwrap_or(u32::MAX);
             if value < limits.min || value > limits.range_max {
-                return Err(self.error(Kind::OutOfRange, span, self.range_in_words()));
+                let message = self.range_in_words();
+                return Err(self.error(Kind::OutOfRange, span, message, self.form()));
             }
             return Ok(value);
         }
@@ -254,17 +255,18 @@ impl Reader<'_> {
         } else {
             span
         };
-        let error = self.error(Kind::NotAValue, span, self.range_in_words());
         let short = self.names().iter().find(|name| {
             text.len() > 3
                 && text
                     .get(..3)
                     .is_some_and(|head| head.eq_ignore_ascii_case(name))
         });
-        Err(match short {
-            Some(name) => error.meant(format!("the three-letter name `{name}`")),
-            None => error,
-        })
+        let intended = match short {
+            Some(name) => format!("the three-letter name `{name}`"),
+            None => self.form(),
+        };
+        let message = self.range_in_words();
+        Err(self.error(Kind::NotAValue, span, message, intended))
     }
 
     fn step(&self, text: &str, span: Range<usize>, item: &Range<usize>) -> Result<u32, Error> {
@@ -276,6 +278,7 @@ impl Reader<'_> {
                     Kind::BadStep,
                     span,
                     "a step is a whole number of at least 1",
+                    "a step such as `*/5`",
                 ));
             }
         };
@@ -283,7 +286,8 @@ impl Reader<'_> {
         let size = limits.max - limits.min + 1;
         if self.dialect == Dialect::Quartz && step >= size {
             let message = format!("a step of this field is at most {}", size - 1);
-            return Err(self.error(Kind::StepTooLarge, span, message));
+            let intended = format!("a step from 1 to {}", size - 1);
+            return Err(self.error(Kind::StepTooLarge, span, message, intended));
         }
         Ok(step)
     }
@@ -299,9 +303,8 @@ impl Reader<'_> {
         if fits {
             return Ok(());
         }
-        Err(self
-            .error(Kind::QuestionMark, span.clone(), "`?` has no meaning here")
-            .meant("`*`"))
+        let message = "`?` has no meaning here";
+        Err(self.error(Kind::QuestionMark, span.clone(), message, "`*`"))
     }
 
     /// Reads `L`, `L-n`, `LW`, `L-nW`, `nW`, `dL`, `d#k`. Answers whether the item was one.
@@ -325,7 +328,10 @@ impl Reader<'_> {
         if !looks_so {
             return Ok(false);
         }
-        let malformed = |message: &str| self.error(Kind::Modifier, span.clone(), message);
+        let malformed = |message: &str| {
+            let intended = self.modified_form();
+            self.error(Kind::Modifier, span.clone(), message, intended)
+        };
         if !self.dialect.has_modifiers() {
             return Err(malformed("this dialect knows neither `L`, `W` nor `#`"));
         }
@@ -404,19 +410,20 @@ impl Reader<'_> {
                 .and_then(|rest| rest.strip_suffix(')'))
                 .and_then(|range| range.split_once('-'));
             let Some((from, to)) = range else {
-                return Err(self
-                    .error(
-                        Kind::Hash,
-                        span,
-                        "`H` stands alone or has a range in brackets",
-                    )
-                    .meant(format!("`H`, `H({}-{})` or `H/15`", limits.min, limits.max)));
+                return Err(self.error(
+                    Kind::Hash,
+                    span,
+                    "`H` stands alone or has a range in brackets",
+                    format!("`H`, `H({}-{})` or `H/15`", limits.min, limits.max),
+                ));
             };
             let start = span.start + 2;
             low = self.value(from, start..start + from.len(), false)?;
             high = self.value(to, start + from.len() + 1..span.end - 1, true)?;
             if low > high {
-                return Err(self.error(Kind::Backward, span, "a range never runs backward"));
+                let intended = format!("`H({high}-{low})`");
+                let message = "a range never runs backward";
+                return Err(self.error(Kind::Backward, span, message, intended));
             }
         }
         let Some(hash) = self.hash else {
@@ -424,6 +431,7 @@ impl Reader<'_> {
                 Kind::Hash,
                 span,
                 "`H` is spread by a job's key, and none was given",
+                "a value of the field, or give the key of the job",
             ));
         };
         let spread = mix(hash ^ (self.name as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -457,8 +465,34 @@ impl Reader<'_> {
         }
     }
 
-    fn error(&self, kind: Kind, span: Range<usize>, message: impl Into<String>) -> Error {
-        Error::new(self.text, kind, self.name, span, message)
+    /// What the field reads, for a text in which nothing better was recognized.
+    fn form(&self) -> String {
+        let limits = self.limits();
+        let (min, max) = (limits.min, limits.range_max);
+        match self.names() {
+            [first, .., last] => format!("`*`, a number from {min} to {max}, or {first} to {last}"),
+            _ => format!("`*` or a number from {min} to {max}"),
+        }
+    }
+
+    /// The same for one with a letter or sign that only day fields read.
+    fn modified_form(&self) -> &'static str {
+        match self.name {
+            _ if !self.dialect.has_modifiers() => "days by their numbers",
+            FieldName::DayOfMonth => "`L`, `L-3`, `LW`, `L-3W` or `15W`",
+            FieldName::DayOfWeek => "`5L` or `5#2`",
+            _ => "a number here, and the day in a day field",
+        }
+    }
+
+    fn error(
+        &self,
+        kind: Kind,
+        span: Range<usize>,
+        message: impl Into<String>,
+        intended: impl Into<String>,
+    ) -> Error {
+        Error::new(self.text, kind, self.name, span, message, intended)
     }
 }
 

@@ -82,7 +82,8 @@ impl Dialect {
     fn form(self) -> &'static str {
         match self {
             Dialect::Crontab => {
-                "5 fields (minute hour day-of-month month day-of-week), or 6 with seconds before them"
+                "5 fields (minute hour day-of-month month day-of-week), or 6 with seconds before them \
+                 for dialect `seconds`"
             }
             Dialect::CrontabPlain => "5 fields: minute hour day-of-month month day-of-week",
             Dialect::Seconds => "6 fields: second minute hour day-of-month month day-of-week",
@@ -197,6 +198,7 @@ impl Cron {
                 FieldName::DayOfMonth,
                 0..text.len(),
                 message,
+                "a date that there is, such as `28`, or `L` for a month's last day",
             ));
         }
         Ok(cron)

@@ -37,8 +37,10 @@ pub(super) struct Parsed {
 }
 
 pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<Parsed, Error> {
-    let whole =
-        |kind, message: &str| Error::new(text, kind, FieldName::Expression, 0..text.len(), message);
+    let whole = |kind, message: &str, intended: &str| {
+        let all = 0..text.len();
+        Error::new(text, kind, FieldName::Expression, all, message, intended)
+    };
     if text.len() > MAX_TEXT {
         let message = format!("an expression is at most {MAX_TEXT} bytes long");
         return Err(Error::new(
@@ -47,17 +49,18 @@ pub(super) fn parse(text: &str, dialect: Dialect, hash: Option<u64>) -> Result<P
             FieldName::Expression,
             0..0,
             message,
+            "several shorter expressions, each a schedule of its own",
         ));
     }
     let mut words = words(text);
     if words.is_empty() {
-        return Err(whole(Kind::Empty, "the expression is empty").meant(dialect.form()));
+        let message = "the expression is empty";
+        return Err(whole(Kind::Empty, message, dialect.form()));
     }
     let zone = zone_prefix(text, &mut words, dialect)?;
     let Some(first) = words.first().cloned() else {
-        return Err(
-            whole(Kind::ZonePrefix, "nothing follows the zone").meant("the fields after it")
-        );
+        let (message, intended) = ("nothing follows the zone", "the fields after it");
+        return Err(whole(Kind::ZonePrefix, message, intended));
     };
     let normal = words
         .iter()
@@ -131,14 +134,14 @@ fn zone_prefix(
     };
     let at = first.end - name.len()..first.end;
     if dialect != Dialect::Kubernetes {
-        let error = Error::new(
+        return Err(Error::new(
             text,
             Kind::ZonePrefix,
             FieldName::Zone,
             first,
             "this dialect has no zone prefix",
-        );
-        return Err(error.meant("the zone into its own field, next to the expression"));
+            "the zone into its own field, next to the expression",
+        ));
     }
     if name.is_empty() || jiff::tz::TimeZone::get(name).is_err() {
         let span = if at.is_empty() { first } else { at };
@@ -148,6 +151,7 @@ fn zone_prefix(
             FieldName::Zone,
             span,
             "unknown time zone",
+            "an IANA name such as `Asia/Shanghai`",
         ));
     }
     words.remove(0);
@@ -166,19 +170,16 @@ fn names(
         (6, Dialect::Seconds | Dialect::Kubernetes | Dialect::Quartz) => Ok(&ALL[..6]),
         (7, Dialect::Quartz) => Ok(&ALL),
         (count, _) => {
-            let message = format!(
-                "{count} fields are too {}",
-                if count < 5 {
-                    "few"
-                } else {
-                    "many or too few here"
-                }
-            );
+            let least = if matches!(dialect, Dialect::Seconds | Dialect::Quartz) {
+                6
+            } else {
+                5
+            };
+            let wrong = if count < least { "few" } else { "many" };
+            let message = format!("{count} fields are too {wrong}");
             let span = words[0].start..words[count - 1].end;
-            Err(
-                Error::new(text, Kind::FieldCount, FieldName::Expression, span, message)
-                    .meant(dialect.form()),
-            )
+            let (kind, field) = (Kind::FieldCount, FieldName::Expression);
+            Err(Error::new(text, kind, field, span, message, dialect.form()))
         }
     }
 }
@@ -199,15 +200,14 @@ fn combine(
     let (month_span, of_month) = get(FieldName::DayOfMonth).unwrap_or_default();
     let (week_span, of_week) = get(FieldName::DayOfWeek).unwrap_or_default();
     if dialect == Dialect::Quartz && of_month.question == of_week.question {
-        let message = "exactly one of the two day fields is `?`";
-        let error = Error::new(
+        return Err(Error::new(
             text,
             Kind::QuestionMark,
             FieldName::DayOfWeek,
             month_span.start..week_span.end,
-            message,
-        );
-        return Err(error.meant("`?` for the day field that does not matter"));
+            "exactly one of the two day fields is `?`",
+            "`?` for the day field that does not matter",
+        ));
     }
     let both = match dialect {
         Dialect::Crontab | Dialect::CrontabPlain => of_month.star_led || of_week.star_led,
@@ -247,8 +247,10 @@ fn nickname(
     hash: Option<u64>,
 ) -> Result<(Body, bool), Error> {
     let span = words[0].start..words[words.len() - 1].end;
-    let error =
-        |kind, message: &str| Error::new(text, kind, FieldName::Expression, span.clone(), message);
+    let error = |kind, message: &str, intended: &str| {
+        let field = FieldName::Expression;
+        Error::new(text, kind, field, span.clone(), message, intended)
+    };
     let exact = dialect == Dialect::Kubernetes;
     let word = &text[words[0].clone()];
     let name = if exact {
@@ -257,7 +259,8 @@ fn nickname(
         word.to_ascii_lowercase()
     };
     if dialect == Dialect::Quartz {
-        return Err(error(Kind::Nickname, "quartz has no nicknames"));
+        let intended = "its fields, such as `0 0 0 * * ?` for each midnight";
+        return Err(error(Kind::Nickname, "quartz has no nicknames", intended));
     }
     if name == "@every" && dialect != Dialect::CrontabPlain {
         let period = match words {
@@ -268,8 +271,8 @@ fn nickname(
             error(
                 Kind::Every,
                 "the period of `@every` is at least 1 s and at most 100 years",
+                "`@every 1h30m`",
             )
-            .meant("`@every 1h30m`")
         })?;
         return Ok((Body::Every(period), false));
     }
@@ -283,15 +286,17 @@ fn nickname(
             return Err(error(
                 Kind::Nickname,
                 "`@reboot` is an event of a machine, not a time",
+                "a time such as `@daily`, and let the machine start the job when it comes up",
             ));
         }
         _ => {
             let known = "one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
-            return Err(error(Kind::Nickname, "unknown nickname").meant(known));
+            return Err(error(Kind::Nickname, "unknown nickname", known));
         }
     };
     if words.len() > 1 {
-        return Err(error(Kind::FieldCount, "a nickname stands alone"));
+        let alone = format!("`{word}` alone");
+        return Err(error(Kind::FieldCount, "a nickname stands alone", &alone));
     }
     let dialect = if dialect == Dialect::Seconds {
         Dialect::Crontab

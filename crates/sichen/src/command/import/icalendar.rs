@@ -180,7 +180,7 @@ impl Reader<'_> {
                     if cut {
                         let through = self.options.through;
                         let message = format!(
-                            "`{}` repeats each year without end; written out through {through} \
+                            "`{}` goes on after {through}; written out through {through} \
                              (--through)",
                             event.summary
                         );
