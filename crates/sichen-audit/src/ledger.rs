@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Every difference is one finding. A record that stands at most [`MAX_MOVE_US`] from an instant
 //!   that has none, and not farther than half the way to its neighbours, has been moved; farther off
-//!   it is one missing and one too much.
+//!   it is one missing and one too much. So it is where the record has been moved out of the range.
 //! - A range is judged by its ends and its count, without a list of what it holds.
 //!
 //! # Not here
@@ -171,6 +171,8 @@ struct Audit<'a> {
     /// Runs by instant, and decisions of one instant; not yet matched ones stay.
     fired: BTreeMap<i64, Vec<&'a Fired>>,
     single: BTreeMap<i64, Vec<&'a Decided>>,
+    /// Runs just outside the range, into which an instant of it may have been moved.
+    beside: Vec<&'a Fired>,
     /// By their begin; those before `next` have begun, those of `open` may hold an instant.
     ranges: Vec<Range<'a>>,
     next: usize,
@@ -200,6 +202,7 @@ impl<'a> Audit<'a> {
             through_us,
             fired: BTreeMap::new(),
             single: BTreeMap::new(),
+            beside: Vec::new(),
             ranges: Vec::new(),
             next: 0,
             open: Vec::new(),
@@ -210,8 +213,14 @@ impl<'a> Audit<'a> {
             findings: Vec::new(),
             report: Report::default(),
         };
-        for fired in ledger.fired.iter().filter(|fired| within(fired.at_us)) {
-            audit.fired.entry(fired.at_us).or_default().push(fired);
+        let earliest = after_us.saturating_sub(MAX_MOVE_US);
+        let latest = through_us.saturating_add(MAX_MOVE_US);
+        for fired in &ledger.fired {
+            if within(fired.at_us) {
+                audit.fired.entry(fired.at_us).or_default().push(fired);
+            } else if (earliest..=latest).contains(&fired.at_us) {
+                audit.beside.push(fired);
+            }
         }
         for decided in &ledger.decided {
             let Decided { from_us, to_us, .. } = *decided;
@@ -359,6 +368,12 @@ impl<'a> Audit<'a> {
                 extra.push((at, Record::Run(fired.run)));
             }
         }
+        for fired in std::mem::take(&mut self.beside) {
+            let known = self.knows(fired.revision) && !self.plans_nothing(fired.revision);
+            if known && !self.has(fired.revision, fired.at_us) {
+                extra.push((fired.at_us, Record::Run(fired.run)));
+            }
+        }
         for (at, decided) in std::mem::take(&mut self.single) {
             if self.was_judged(at, at) {
                 let records = decided.iter().map(|d| Record::Decision(d.reason.clone()));
@@ -431,17 +446,21 @@ impl<'a> Audit<'a> {
                 .filter(|(_, hole)| (hole.at_us - at).abs() <= hole.room_us / 2)
                 .min_by_key(|(_, hole)| (hole.at_us - at).abs())
                 .map(|(planned, _)| *planned);
-            self.findings.push(match near {
+            match near {
                 Some(planned_us) => {
                     holes.remove(&planned_us);
-                    Finding::Moved {
+                    self.findings.push(Finding::Moved {
                         planned_us,
                         recorded_us: at,
                         record,
-                    }
+                    });
                 }
-                None => Finding::Extra { at_us: at, record },
-            });
+                None if self.after_us < at && at <= self.through_us => {
+                    self.findings.push(Finding::Extra { at_us: at, record });
+                }
+                // Outside of what is asked for.
+                None => {}
+            }
         }
         let missing = holes.into_values().map(|hole| Finding::Missing {
             at_us: hole.at_us,

@@ -244,3 +244,26 @@ fn a_year_without_records_is_counted_and_not_listed() {
     assert_eq!(report.finding_count, report.expected);
     assert_eq!(report.expected, 432_000);
 }
+
+#[test]
+fn a_record_that_was_moved_over_the_end_of_the_range_is_told_as_moved() {
+    let last = START + 24 * HOUR;
+    for by in [SECOND, 60 * SECOND] {
+        let mut ledger = hourly();
+        ledger.fired[23].at_us = last + by;
+        let moved = Finding::Moved {
+            planned_us: last,
+            recorded_us: last + by,
+            record: Record::Run(24),
+        };
+        let report = ledger.audit(START, last);
+        assert_eq!(report.findings, [moved]);
+    }
+    // One that belongs there, and one that is none of this range's business.
+    let mut ledger = hourly();
+    ledger.fired.remove(22);
+    ledger.fired[22].at_us = last + 5 * SECOND;
+    let before = START + 23 * HOUR - SECOND;
+    assert_eq!(ledger.audit(START, before).findings, []);
+    assert_eq!(hourly().audit(START, before).findings, []);
+}
