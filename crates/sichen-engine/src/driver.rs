@@ -237,6 +237,12 @@ impl Engine {
         self.told(hint);
     }
 
+    /// A job was changed: its next instants are others, and what was left to decide may have become runs.
+    pub fn job_changed(&self) {
+        self.asked(Told::Trigger);
+        self.asked(Told::Dispatch);
+    }
+
     fn told(&self, hint: Told) {
         match hint {
             Told::Members => self.coordinator.look_again(),

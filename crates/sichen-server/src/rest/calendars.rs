@@ -8,7 +8,6 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use sichen_core::beacon::Hint;
 use sichen_core::document::CalendarDocument;
 use sichen_core::model::{self, CalendarUser};
 use sichen_core::name::JobName;
@@ -34,7 +33,7 @@ pub(super) async fn apply(
     let done = api.0.control.apply_calendar(&caller.actor, document).await;
     let done = done.map_err(|error| placed(error, body, read.line))?;
     if !done.jobs.is_empty() {
-        api.0.engine.asked(Hint::Trigger);
+        api.0.engine.job_changed();
     }
     let moved = done.jobs.into_iter();
     let moved = moved.filter(|(job, _)| caller.sees(&job.namespace));

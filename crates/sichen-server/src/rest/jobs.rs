@@ -7,7 +7,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::SignedDuration;
 use serde::Deserialize;
 use sichen_core::access::Action;
-use sichen_core::beacon::Hint;
 use sichen_core::document::{Metadata, Problem};
 use sichen_core::ids::Revision;
 use sichen_core::name::JobName;
@@ -134,7 +133,7 @@ pub(super) async fn apply(
             let done = done.await;
             let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
             if done.change != control::Change::Unchanged {
-                api.0.engine.asked(Hint::Trigger);
+                api.0.engine.job_changed();
             }
             all.documents.push(applied(&api, &name, done).await?);
         }
@@ -280,6 +279,7 @@ pub(super) async fn delete(
     let (name, condition) = (request::job_name(name)?, etag::condition(&headers)?);
     let control = &api.0.control;
     let uid = control.delete_if(&caller.actor, &name, condition).await?;
+    api.0.engine.job_changed();
     let uid = uid.to_string();
     Ok(Json(wire::DeletedJob { uid }))
 }
@@ -386,7 +386,7 @@ async fn set_paused(
 ) -> Answer<wire::AppliedDocument> {
     let name = request::job_name(name)?;
     let done = api.0.control.set_paused(&caller.actor, &name, turn).await?;
-    api.0.engine.asked(Hint::Trigger);
+    api.0.engine.job_changed();
     Ok(Json(applied(api, &name, done).await?))
 }
 

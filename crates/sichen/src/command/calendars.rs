@@ -375,5 +375,6 @@ async fn calendar_compared(
             let of_it = changes.iter().filter(|c| c.calendar == name.to_string());
             of_it.cloned().collect()
         },
+        edit: None,
     })
 }

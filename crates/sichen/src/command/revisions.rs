@@ -13,8 +13,9 @@ use sichen_core::document::{Difference, Document, differences};
 use sichen_core::name::JobName;
 use sichen_server::rest::wire::{Applied, CalendarChange, Job, JobRevision};
 
-use super::calendars;
 use super::documents::{applied_line, checked};
+use super::next_job::Preview;
+use super::{calendars, next};
 use crate::client::{Client, Connection};
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -79,6 +80,56 @@ pub struct Compared {
     /// Of a calendar: what it would do to the coming times of jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<CalendarChange>,
+    /// Of a job that is there and would change: what becomes of its times and runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<Edit>,
+}
+
+/// What an apply would do to a job that is there.
+#[derive(Debug, Serialize)]
+pub struct Edit {
+    pub paused: bool,
+    /// Its next planned time as it is.
+    pub next_at: Option<String>,
+    /// The one that it would have.
+    pub next_then: Option<String>,
+    /// Its runs that go on with the revisions that they began with.
+    pub open_runs: u32,
+}
+
+impl Edit {
+    /// `None` if the coming times can't be told: of a calendar that is not there yet, or made by the ends
+    /// of runs.
+    async fn of(client: &Client, job: &Job, document: &Document) -> Option<Edit> {
+        let calendars = calendars::of(client, document).await.ok()?;
+        let name = document.job_name().ok()?;
+        let then = Preview::new(name, job.paused, &job.uid, document.clone(), &calendars).ok()?;
+        if then.has_followers() {
+            return None;
+        }
+        Some(Edit {
+            paused: job.paused,
+            next_at: job.next_at.clone(),
+            next_then: then.next(next::now()).map(|at| then.shown(at)),
+            open_runs: job.active_runs,
+        })
+    }
+
+    fn lines(&self) -> String {
+        let word = |at: &Option<String>| at.clone().unwrap_or_else(|| "none".to_owned());
+        let mut text = match self.paused {
+            true => "  it stays paused\n".to_owned(),
+            false => {
+                let (now, then) = (word(&self.next_at), word(&self.next_then));
+                format!("  its next planned time: {now} -> {then}\n")
+            }
+        };
+        if self.open_runs > 0 {
+            let runs = output::count(self.open_runs.into(), "open run");
+            text.push_str(&format!("  {runs} would go on as begun\n"));
+        }
+        text
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -123,6 +174,7 @@ impl Compared {
             text.push_str(&format!("  {}\n", field.line()));
         }
         text.extend(self.changes.iter().map(calendars::change_lines));
+        text.extend(self.edit.iter().map(Edit::lines));
         text
     }
 }
@@ -148,17 +200,19 @@ pub async fn compare(client: &Client, documents: Vec<Document>) -> Result<Vec<Co
         );
         let stored: Result<Job, Failure> =
             client.get(&["jobs", &namespace, &name], Vec::new()).await;
-        let (revision, differences) = match stored {
+        let (revision, differences, edit) = match stored {
             Ok(job) => {
-                let old = read(job.document.unwrap_or_default())?;
+                let old = read(job.document.clone().unwrap_or_default())?;
                 // Which version of a calendar a job goes by is Sichen's to say.
                 let found = differences(&old.unpinned(), &document.unpinned());
-                (
-                    Some(job.revision),
-                    found.into_iter().map(Field::from).collect(),
-                )
+                let edit = match found.is_empty() {
+                    true => None,
+                    false => Edit::of(client, &job, &document).await,
+                };
+                let found = found.into_iter().map(Field::from).collect();
+                (Some(job.revision), found, edit)
             }
-            Err(failure) if failure.exit == Exit::NotFound => (None, Vec::new()),
+            Err(failure) if failure.exit == Exit::NotFound => (None, Vec::new(), None),
             Err(failure) => return Err(failure),
         };
         compared.push(Compared {
@@ -168,6 +222,7 @@ pub async fn compare(client: &Client, documents: Vec<Document>) -> Result<Vec<Co
             differences,
             kind: "job",
             changes: Vec::new(),
+            edit,
         });
     }
     Ok(compared)

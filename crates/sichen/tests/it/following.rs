@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::program::until;
-use crate::scene::{Scene, on_both_stores};
+use crate::scene::{Kind, Scene, on_both_stores};
 
 on_both_stores!(
     new =>
@@ -75,5 +75,51 @@ fn a_fixed_delay_is_previewed(scene: Scene) {
     let job = scene.client.json("get jobs")["items"][0].clone();
     assert_eq!(job["following_at"], told["next"][0]);
     scene.history_is_accepted();
+    drop(worker);
+}
+
+/// No look in its turn is waited for, which may be ten seconds away; nor is the next planned time.
+#[test]
+fn what_a_resume_catches_up_starts_at_once() {
+    let scene = Scene::new(Kind::Sqlite).expect("SQLite is there");
+    let worker = scene.worker("w1", &scene.server.url, 2);
+    let spec = json!({
+        "run": { "handler": "noop" }, "schedules": [{ "every": "8s" }], "overlap": "allow",
+    });
+    scene.apply_spec("ticking", &spec);
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        scene.client.ok("pause ticking");
+        until("it has something to catch up", || {
+            let shown = scene.client.ok("resume ticking --catch-up --dry-run");
+            !shown.contains("would run 0 ")
+        });
+        scene.client.ok("resume ticking --catch-up");
+        let id = runs(&scene, "ticking")[0]["id"].as_u64().unwrap();
+        let id = id.to_string();
+        scene.settles(&id, "succeeded");
+        let run = scene.run(&id);
+        let when =
+            |field: &str| -> jiff::Timestamp { run[field].as_str().unwrap().parse().unwrap() };
+        let wait = when("started_at").duration_since(when("created_at"));
+        waits.push(wait.as_millis());
+    }
+    // What an edit would do is shown, too.
+    let file = scene.path("edited.json");
+    let mut edited = spec.clone();
+    edited["schedules"] = json!([{ "cron": "0 0 1 1 *" }]);
+    let edited = json!({
+        "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": "ticking" }, "spec": edited,
+    });
+    std::fs::write(&file, edited.to_string()).unwrap();
+    let apply = format!("apply --dry-run -f {}", file.display());
+    let shown = scene.client.ok(&apply);
+    assert!(shown.contains("-01-01T00:00:00+00:00\n"), "{shown}");
+    scene.client.ok("pause ticking");
+    let shown = scene.client.ok(&apply);
+    assert!(shown.contains("it stays paused"), "{shown}");
+    waits.sort_unstable();
+    println!("from the resume to the start, ms: {waits:?}");
+    assert!(waits[1] < 1_000, "they waited for a look: {waits:?}");
     drop(worker);
 }
