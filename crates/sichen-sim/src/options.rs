@@ -26,6 +26,8 @@ pub struct Options {
     pub pace: i64,
     /// Users ask for backfills and change calendars.
     pub past: bool,
+    /// Some of those backfills have the business of their runs counted again.
+    pub checks: bool,
     /// Jobs share capacities and namespaces, whose limits change while they run.
     pub shared: bool,
     /// A server's process dies and is started again.
@@ -70,10 +72,12 @@ impl Options {
         let mut rng = Rng::new(seed ^ 0x5e7_0f5e);
         let server_deaf = rng.chance(600).then(|| rng.between(15, 60) * 1000);
         let fewer = Self::on_two_servers(seed);
+        let checks = Rng::new(seed ^ 0x00c0_47ed).chance(300);
         let servers = 3 + [0, 0, 0, 1, 2][rng.below(5)];
         Self {
             servers,
             past: true,
+            checks,
             shared: rng.chance(400),
             jobs: fewer.jobs + 2,
             pace: 4,
@@ -112,6 +116,7 @@ impl Options {
             jobs: 0,
             pace: 1,
             past: false,
+            checks: false,
             shared: false,
             server_crash: every(15, 60),
             server_freeze: every(15, 60),

@@ -11,7 +11,7 @@
 use crate::options::{Every, Options};
 
 /// What can be left out as a whole.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     "server_crash",
     "server_freeze",
     "server_cut",
@@ -29,6 +29,7 @@ const PARTS: [&str; 19] = [
     "drift_ppm",
     "shared",
     "sqlite",
+    "checks",
     "past",
     "strike_hellos",
 ];
@@ -71,7 +72,8 @@ impl Options {
             "drift_ppm" => self.drift_ppm = 0,
             "shared" => self.shared = false,
             "sqlite" => self.sqlite = false,
-            "past" => self.past = false,
+            "checks" => self.checks = false,
+            "past" => (self.past, self.checks) = (false, false),
             "strike_hellos" => self.strike_hellos = false,
             _ => return false,
         }

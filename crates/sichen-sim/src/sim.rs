@@ -290,6 +290,7 @@ impl Sim {
         for n in 0..sim.options.jobs {
             sim.create_job(n);
         }
+        sim.create_checking_job();
         sim.push_in(3_000_000, Ev::Client);
         sim.plan_faults();
         let heal = sim.options.unsafe_secs * 1_000_000;

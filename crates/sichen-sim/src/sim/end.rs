@@ -184,6 +184,7 @@ impl Sim {
         let verdict = check_dump(&dump, options, &self.acks);
         self.judge_user_store(&dump);
         self.judge_namespaces(&dump);
+        self.judge_checks(&dump);
         let pickups_us = self.pickups(&dump);
         let (calls, hits, lost) = {
             let gate = self.gate();

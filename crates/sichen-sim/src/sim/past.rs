@@ -1,5 +1,5 @@
-//! What users do with the past and with calendars: backfills that are asked for, paused, resumed and
-//! given up; days off that come and go.
+//! What users do with the past and with calendars: backfills that are asked for, checked, paused, resumed
+//! and given up; days off that come and go.
 //!
 //! A user's call is made in one instant and never fails; what the duties make of it meets every fault.
 //!
@@ -7,10 +7,12 @@
 //! Judging it: the checker of the whole history ([`super::end`]).
 
 use jiff::SignedDuration;
+use sichen_core::backfill::check::Verify;
 use sichen_core::backfill::{Look, Mode, Order, State, Turn, Wanted, look};
 use sichen_core::document::{CalendarDocument, Calendars, Document};
 use sichen_core::ids::{BackfillId, JobUid};
-use sichen_core::model::Job;
+use sichen_core::model::{Dump, Job};
+use sichen_core::name::Name;
 use sichen_core::port::{MAX_PAGE, Page};
 use sichen_engine::context::Context;
 use sichen_engine::control::Control;
@@ -19,6 +21,8 @@ use super::{Duty, Sim, instant};
 
 /// The day that the calendar turns on and off: the one on which simulated time begins.
 const DAY: &str = "2027-01-15";
+/// The job that counts.
+const COUNT: &str = "count";
 
 impl Sim {
     pub(super) fn control(&self) -> Control {
@@ -36,6 +40,24 @@ impl Sim {
                 }],
                 "run": { "handler": "settle" }, "overlap": "allow",
                 "retry": { "maxAttempts": 6, "backoff": { "fixed": "500ms" } },
+            },
+        }))
+        .expect("the document is written here");
+        let control = self.control();
+        let applied = self.at_once(Box::pin(control.apply("user sim", &document)));
+        self.periods.insert(applied.expect("it is right").uid, 0);
+    }
+
+    /// The job by which others are counted again. Those of other namespaces look for it in vain.
+    pub(super) fn create_checking_job(&mut self) {
+        if !self.options.checks {
+            return;
+        }
+        let document: Document = serde_json::from_value(serde_json::json!({
+            "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": COUNT },
+            "spec": {
+                "run": { "handler": "settle" }, "overlap": "allow",
+                "retry": { "maxAttempts": 3, "backoff": { "fixed": "500ms" } },
             },
         }))
         .expect("the document is written here");
@@ -95,7 +117,7 @@ impl Sim {
             order: [Order::Oldest, Order::Newest][self.rng.below(2)],
             parallelism: 1 + self.rng.below(3) as u32,
             rate: self.rng.chance(300).then_some(60),
-            verify: None,
+            verify: self.verify(),
             reason: String::new(),
         };
         let key = format!("b{}", self.rng.below(12));
@@ -103,6 +125,14 @@ impl Sim {
         // The same key with another range is refused, and so are too many at once.
         let asked = control.start_backfill("user sim", &job.name, key, wanted);
         let _ = self.at_once(Box::pin(asked));
+    }
+
+    fn verify(&mut self) -> Option<Verify> {
+        let wanted = self.options.checks && self.rng.chance(600);
+        wanted.then(|| Verify {
+            job: Name::new(COUNT).expect("a name"),
+            rate: [6, 60, 600][self.rng.below(3)],
+        })
     }
 
     fn backfills_of(&self, job: JobUid) -> Vec<sichen_core::backfill::Backfill> {
@@ -130,14 +160,31 @@ impl Sim {
         let _ = self.at_once(Box::pin(control.turn_backfill("user sim", id, turn)));
     }
 
-    /// Whether some backfill has open runs, or instants that it can still take.
+    /// Every check that may still be started, and every one that was, is over.
+    pub(super) fn judge_checks(&mut self, dump: &Dump) {
+        for backfill in &dump.backfills {
+            let starts = matches!(backfill.state, State::Running | State::Finished);
+            let (due, open) = (backfill.checks.due, backfill.checks.open);
+            if open > 0 || starts && due > 0 {
+                self.problems.push(format!(
+                    "backfill {}, {}, has {due} checks to start and {open} open ones at the end",
+                    backfill.id, backfill.state
+                ));
+            }
+        }
+    }
+
+    /// Whether some backfill has open runs or checks, or instants that it can still take.
     pub(super) fn backfills_move(&self) -> bool {
         let jobs = self.periods.keys();
         let mut jobs = jobs.filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok()?);
         let moves = |job: Job| {
             self.backfills_of(job.uid).iter().any(|backfill| {
                 let ahead = look(&backfill.wanted, backfill.place, job.high_water);
-                backfill.runs.open > 0 || backfill.state == State::Running && ahead != Look::Wait
+                let starts = matches!(backfill.state, State::Running | State::Finished);
+                let (checks, goes_on) = (&backfill.checks, backfill.state == State::Running);
+                let checked = checks.open > 0 || starts && checks.due > 0;
+                backfill.runs.open > 0 || checked || goes_on && ahead != Look::Wait
             })
         };
         jobs.any(moves)
