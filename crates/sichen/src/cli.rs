@@ -15,8 +15,8 @@ use tracing_subscriber::EnvFilter;
 use crate::command::{
     audit, backfill, backup, calendar, cancel, capacity, clock, completions, config, dead_letters,
     demo, describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs,
-    logs, namespace, next, report, restore, revisions, run, runs, schema, server, shards, token,
-    trace, verify, worker,
+    logs, namespace, new, next, report, restore, revisions, run, runs, schema, server, shards,
+    token, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -43,6 +43,8 @@ pub enum Command {
     Dev(dev::Dev),
     Server(server::Server),
     Worker(worker::Worker),
+    #[command(subcommand)]
+    New(new::New),
     Apply(documents::Apply),
     Validate(documents::Validate),
     Diff(revisions::Diff),
@@ -191,6 +193,7 @@ const ALSO_CALLED: &[(&str, &[&str])] = &[
             "create", "add", "register", "deploy", "update", "edit", "set",
         ],
     ),
+    ("new job", &["scaffold", "generate", "template"]),
     ("cancel RUN", &["stop", "kill", "abort", "terminate"]),
     ("retry RUN", &["rerun", "restart", "reopen"]),
     ("get jobs", &["list", "ls", "jobs"]),
@@ -281,6 +284,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Dev(args) => dev::run(args).await,
         Command::Server(args) => server::run(args).await,
         Command::Worker(args) => worker::run(args).await,
+        Command::New(what) => new::run(what),
         Command::Apply(args) => documents::apply(args).await,
         Command::Diff(args) => revisions::diff(args).await,
         Command::Revisions(args) => revisions::list(args).await,

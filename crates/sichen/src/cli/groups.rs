@@ -11,6 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Say what is to run",
         &[
+            "new",
             "apply",
             "validate",
             "diff",

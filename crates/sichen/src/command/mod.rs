@@ -27,6 +27,7 @@ pub mod import;
 pub mod jobs;
 pub mod logs;
 pub mod namespace;
+pub mod new;
 pub mod next;
 pub mod next_calendar;
 pub mod next_job;

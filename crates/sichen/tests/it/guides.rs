@@ -123,6 +123,32 @@ fn the_guide_to_processes_works_when_it_is_pasted() {
 }
 
 #[test]
+fn the_guide_from_crontab_and_kubernetes_works_when_it_is_pasted() {
+    let said = tried("docs/guide/importing.md");
+    for part in [
+        "report is valid",
+        "echo-2 created",
+        "report created",
+        "succeeded: 1 of 1",
+    ] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+}
+
+#[test]
+fn the_guide_from_xxl_job_works_when_it_is_pasted() {
+    let said = tried("docs/guide/from-xxl-job.md");
+    for part in [
+        "settle is valid",
+        "settle created",
+        "succeeded: 4 of 4",
+        "shard 0 of 4",
+    ] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+}
+
+#[test]
 fn the_first_job_of_the_readme_works_when_it_is_pasted() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
