@@ -265,6 +265,7 @@ impl Checker {
             Kind::ReportRefused,
             Kind::StoreRestored,
             Kind::RestoreDecided,
+            Kind::ClockAccepted,
         ];
         if !changes_none.contains(&event.kind) {
             let message = format!("{} has no version, yet it changes something", event.kind);

@@ -206,6 +206,9 @@ words! {
         /// People decided what becomes of what a restore has lost; cause: again, done, leave; data: reason,
         /// evidence. What follows has events of its own.
         RestoreDecided = "restore_decided",
+        /// A step of the clock was accepted; changes no row of the history. Data: from, to. What is not over
+        /// has as much more time since.
+        ClockAccepted = "clock_accepted",
         /// A duty has a new owner; data: node, evidence.
         DutyAcquired = "duty_acquired",
         /// A duty's owner gave it up.

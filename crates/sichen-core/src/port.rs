@@ -11,8 +11,10 @@
 //! - Each change writes its event in the same transaction ([`crate::event`]).
 //! - Time is the store's own, read after the transaction has its lock, and never goes back.
 //! - A method that takes a [`Fence`] writes nothing under an old term.
-//! - Lock order: duty → calendar → job → run → shard (ascending) → session → capacity (by name)
-//!   → namespace (by name).
+//! - Lock order: duty → calendar → job → run → shard (ascending) → session → namespace (by name)
+//!   → capacity (by name).
+//! - A listing that a duty works off leaves out the rows that make no sense and says so in the log: they
+//!   stand, and their neighbours go on.
 //!
 //! # Not here
 //! Transaction handles: none leaves a store.
@@ -85,7 +87,7 @@ pub enum Error {
         /// What broke.
         reason: String,
     },
-    /// A row does not make sense; its run is to be quarantined.
+    /// A row does not make sense; what is about others goes on ([`Error::is_of_some_rows`]).
     #[error("SC3004: the store holds a row that does not make sense: {0}")]
     Corrupt(String),
     /// The store is full or can't be written; reads still work.
@@ -115,6 +117,12 @@ impl Error {
             self,
             Error::Unavailable(_) | Error::Busy(_) | Error::ReadOnly(_)
         )
+    }
+
+    /// Whether it is about rows that the call needed, so that a call about others may fare better.
+    #[must_use]
+    pub fn is_of_some_rows(&self) -> bool {
+        matches!(self, Error::Busy(_) | Error::Corrupt(_))
     }
 }
 

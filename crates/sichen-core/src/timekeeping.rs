@@ -18,6 +18,9 @@ pub mod standstill;
 
 use jiff::{SignedDuration, Timestamp};
 
+/// Under which key of a duty the log keeps what happened to the store's clock.
+pub const CLOCK_KEY: &str = "clock";
+
 /// The furthest a clock may step ahead at once; beyond it time is held.
 pub const MAX_STEP: SignedDuration = SignedDuration::from_secs(30);
 /// How far the wall clock may be behind the time before that is called a step: what several processes

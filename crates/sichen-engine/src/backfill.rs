@@ -14,7 +14,7 @@
 
 mod checks;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::backfill::past::Past;
@@ -49,6 +49,15 @@ pub struct Backfiller {
     documents: Arc<Documents>,
     /// Starts the checks of runs.
     control: Control,
+    round: Mutex<Round>,
+}
+
+/// How far the passes have come among the running backfills, by id.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    after: Option<BackfillId>,
+    /// Met before.
+    met: usize,
 }
 
 /// What one pass did.
@@ -90,6 +99,7 @@ impl Backfiller {
     pub fn new(context: Context, coordinator: Arc<Coordinator>, documents: Arc<Documents>) -> Self {
         Self {
             control: Control::new(context.clone()),
+            round: Mutex::default(),
             context,
             coordinator,
             documents,
@@ -107,13 +117,21 @@ impl Backfiller {
         if owned.is_empty() {
             return Ok(pass);
         }
+        let round = std::mem::take(&mut *self.round());
         let page = Page {
-            after: None,
+            after: round.after,
             limit: MAX_BACKFILLS,
         };
         let store = &*self.context.store;
         let running = store.list_running_backfills(owned, page).await?;
-        pass.running = running.len();
+        pass.running = round.met + running.len();
+        if running.len() == MAX_BACKFILLS as usize {
+            *self.round() = Round {
+                after: running.last().map(|backfill| backfill.id),
+                met: pass.running,
+            };
+            pass.again(now);
+        }
         for backfill in running {
             let id = backfill.id;
             match self.go_on(backfill, now, &mut pass).await {
@@ -131,6 +149,10 @@ impl Backfiller {
             }
         }
         Ok(pass)
+    }
+
+    fn round(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Steps of one backfill, until it has to wait or others have their turn.

@@ -1,9 +1,10 @@
-//! Rows that a foreign lock keeps from being written, and batches that must not wait for them.
+//! Rows that a foreign lock keeps from being written, or that make no sense, and batches that must not
+//! wait for them.
 //!
-//! A transaction of another program may hold a row for as long as it likes. A batch that needs the
-//! row fails as a whole, so it is taken apart into its keys (a run, a job): the rest is written, and
-//! the key is left alone for a while. After that it is tried by itself, never again in front of
-//! others.
+//! A transaction of another program may hold a row for as long as it likes, and a row of a newer version
+//! may be beyond this one. A batch that needs the row fails as a whole, so it is taken apart into its
+//! keys (a run, a job): the rest is written, and the key is left alone for a while. After that it is
+//! tried by itself, never again in front of others.
 //!
 //! # Invariants
 //! - Nothing is dropped: what could not be written is told to the caller, who comes back to it.
@@ -24,10 +25,12 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(16);
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(1);
 /// Keys found blocked in one call; each costs the store's wait for a lock.
 const MAX_FOUND: u32 = 3;
+/// Keys found in one call whose rows make no sense; they cost no wait.
+const MAX_SPOILT: u32 = 50;
 /// Keys remembered; more are found anew.
 const MAX_KEYS: usize = 10_000;
 
-/// Keys whose rows were found locked.
+/// Keys whose rows were found locked, or without sense.
 #[derive(Debug)]
 pub struct Blocked<K>(Mutex<BTreeMap<K, Pause>>);
 
@@ -60,7 +63,8 @@ impl<K: Ord + Copy> Blocked<K> {
     /// only if a key is or was blocked.
     ///
     /// # Errors
-    /// As `call`, but for [`Error::Busy`], and as `clock`; what was written before it stays.
+    /// As `call`, but for those of some rows ([`Error::is_of_some_rows`]), and as `clock`; what was written
+    /// before it stays.
     pub async fn write<'s, T: Clone, V>(
         &self,
         items: &[T],
@@ -91,7 +95,7 @@ impl<K: Ord + Copy> Blocked<K> {
             let batch = together.iter().map(|n| items[*n].clone()).collect();
             match call(batch).await {
                 Ok(answers) => fill(&mut verdicts, &together, answers),
-                Err(Error::Busy(_)) => {
+                Err(error) if error.is_of_some_rows() => {
                     let keys: BTreeSet<K> = together.iter().map(|n| key(&items[*n])).collect();
                     // Before those that were blocked the last time.
                     alone.splice(0..0, keys);
@@ -99,9 +103,9 @@ impl<K: Ord + Copy> Blocked<K> {
                 Err(error) => return Err(error),
             }
         }
-        let mut found = 0;
+        let (mut found, mut spoilt) = (0, 0);
         for key in alone {
-            if found == MAX_FOUND {
+            if found == MAX_FOUND || spoilt == MAX_SPOILT {
                 break;
             }
             let places = &groups[&key];
@@ -110,13 +114,16 @@ impl<K: Ord + Copy> Blocked<K> {
                     self.lock().remove(&key);
                     fill(&mut verdicts, places, answers);
                 }
-                Err(Error::Busy(why)) => {
-                    found += 1;
+                Err(error) if error.is_of_some_rows() => {
+                    match error {
+                        Error::Busy(_) => found += 1,
+                        _ => spoilt += 1,
+                    }
                     let at = match now {
                         Some(at) => at,
                         None => *now.insert(clock().await?),
                     };
-                    self.pause(key, at, &why);
+                    self.pause(key, at, &error);
                 }
                 Err(error) => return Err(error),
             }
@@ -132,15 +139,18 @@ impl<K: Ord + Copy> Blocked<K> {
     }
 
     /// Leaves `key` alone for a while from `now`.
-    pub fn pause(&self, key: K, now: Timestamp, why: &str) {
+    pub fn pause(&self, key: K, now: Timestamp, why: &Error) {
         let mut keys = self.lock();
         let length = match keys.get(&key) {
             Some(last) => (last.length * 2).min(LONGEST_PAUSE),
             None => {
-                tracing::warn!(
-                    why,
-                    "another program holds a row that is needed; what needs it waits, the rest goes on"
-                );
+                match why {
+                    Error::Busy(why) => tracing::warn!(
+                        why,
+                        "another program holds a row that is needed; what needs it waits, the rest goes on"
+                    ),
+                    error => tracing::error!(%error, "what needs this row waits, the rest goes on"),
+                }
                 FIRST_PAUSE
             }
         };

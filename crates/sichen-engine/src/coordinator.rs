@@ -34,6 +34,8 @@ use state::State;
 const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(30);
 /// From the last use of a duty to its being given up.
 const LEAVING: SignedDuration = SignedDuration::from_millis(100);
+/// From a claim that did not get all to the next one.
+const CLAIM_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// How long a peer's sign may be out before its process counts as gone.
 const GRACE: SignedDuration = SignedDuration::from_millis(500);
 /// Who asks for the owner of a pool within this time of a look is answered from it.
@@ -196,9 +198,16 @@ impl Coordinator {
         }
         if !take.is_empty() {
             let op = self.context.op(self.actor());
+            let asked = take.len();
             let taken = store.claim_duties(op, me, take).await?;
-            if taken.is_empty() {
-                self.say_if_restored().await?;
+            let restored = taken.is_empty() && self.say_if_restored().await?;
+            if taken.len() < asked && !restored {
+                // Another was first, or somebody writes under it yet.
+                let mut state = self.lock();
+                state.look = true;
+                let soon = now.checked_add(CLAIM_AGAIN).ok();
+                state.news.next = state.news.next.into_iter().chain(soon).min();
+                self.woken.notify_one();
             }
             let mut state = self.lock();
             if state.node != Some(me) || state.draining {
@@ -210,10 +219,10 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Says it loudly, once, where a restore keeps the duties from everybody, and looks on.
-    async fn say_if_restored(&self) -> Result<(), Error> {
+    /// Says it loudly, once, where a restore keeps the duties from everybody, and looks on. Whether one does.
+    async fn say_if_restored(&self) -> Result<bool, Error> {
         let Some(restore) = self.context.store.get_restore().await? else {
-            return Ok(());
+            return Ok(false);
         };
         let told = {
             let mut state = self.lock();
@@ -229,7 +238,7 @@ impl Coordinator {
                  of the time since then (sichen restore show)"
             );
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Ends the leases of peers whose sign is out for longer than the grace, and leaves them out of

@@ -46,6 +46,8 @@ use unknown::unknown_outcomes;
 const SWEEP: SignedDuration = SignedDuration::from_secs(10);
 /// The time between looks while it is not known what all sessions hold and shards ask for resources.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(100);
+/// The time to the next look where a slot came free while the last one was read.
+const FREED_MEANWHILE: SignedDuration = SignedDuration::from_secs(1);
 
 /// Dispatches the shards of every pool that this node owns.
 pub struct Dispatcher {
@@ -182,28 +184,46 @@ impl Dispatcher {
         self.room.something_waits()
     }
 
-    /// One pass over all pools.
+    /// One pass over all pools; one whose rows are in the way does not stop the others.
     ///
     /// # Errors
     /// As the store. Leases granted before the error stay; the next beat of their worker finds them.
     pub async fn run_once(&self, now: Timestamp) -> Result<Pass, Error> {
-        let mut pass = Pass::default();
+        let (mut pass, mut failed) = (Pass::default(), None);
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
                 self.forget(&pool);
                 continue;
             };
-            let next = match self.dispatch_pool(&pool, fence, now, &mut pass).await? {
-                Next::At(next) => next,
-                Next::After(read) => self.context.store.next_ready_at(pool.clone(), read).await?,
-            };
-            self.room.comes_later(&pool, next.is_some());
-            pass.next_ready = pass.next_ready.into_iter().chain(next).min();
+            match self.look(&pool, fence, now, &mut pass).await {
+                Ok(next) => {
+                    self.room.comes_later(&pool, next.is_some());
+                    pass.next_ready = pass.next_ready.into_iter().chain(next).min();
+                }
+                Err(error) => first_of(&mut failed, error)?,
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         self.capacities.looked(now);
         let sweep = now.checked_add(SWEEP).ok();
         *self.lock_next() = pass.next_ready.into_iter().chain(sweep).min();
         Ok(pass)
+    }
+
+    /// Looks at one pool; when its next shard becomes ready.
+    async fn look(
+        &self,
+        pool: &Name,
+        fence: Fence,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<Option<Timestamp>, Error> {
+        match self.dispatch_pool(pool, fence, now, pass).await? {
+            Next::At(next) => Ok(next),
+            Next::After(read) => self.context.store.next_ready_at(pool.clone(), read).await,
+        }
     }
 
     /// When the tables, or those of capacities alone, are to be read next, whatever happens.
@@ -243,7 +263,7 @@ impl Dispatcher {
     /// # Errors
     /// As the store.
     pub async fn hand_out(&self, now: Timestamp) -> Result<Pass, Error> {
-        let mut pass = Pass::default();
+        let (mut pass, mut failed) = (Pass::default(), None);
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
                 self.forget(&pool);
@@ -253,27 +273,44 @@ impl Dispatcher {
                 pass.next_ready = Some(now);
                 continue;
             }
-            loop {
-                let (candidates, ready) = self.room.snapshot(&pool, MAX_BATCH);
-                let placements = self.fair.plan(&pool, &ready, &candidates, now);
-                if placements.is_empty() {
-                    break;
-                }
-                let keys: Vec<ShardKey> = placements.iter().map(|p| p.key).collect();
-                let documents = self.room.remove(&pool, &keys);
-                let grants = self.grant(&pool, &fence, now, placements, &documents, &mut pass);
-                if let Err(error) = grants.await {
-                    self.room.incomplete(&pool);
-                    return Err(error);
-                }
+            if let Err(error) = self.fill(&pool, &fence, now, &mut pass).await {
+                first_of(&mut failed, error)?;
             }
-            let store = &*self.context.store;
-            if self.room.must_look(&pool) || self.capacities.is_ripe(store, &pool, now).await? {
-                pass.next_ready = Some(now);
-            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         self.capacities.looked(now);
         Ok(pass)
+    }
+
+    /// Fills free slots of one pool.
+    async fn fill(
+        &self,
+        pool: &Name,
+        fence: &Fence,
+        now: Timestamp,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
+        loop {
+            let (candidates, ready) = self.room.snapshot(pool, MAX_BATCH);
+            let placements = self.fair.plan(pool, &ready, &candidates, now);
+            if placements.is_empty() {
+                break;
+            }
+            let keys: Vec<ShardKey> = placements.iter().map(|p| p.key).collect();
+            let documents = self.room.remove(pool, &keys);
+            let grants = self.grant(pool, fence, now, placements, &documents, pass);
+            if let Err(error) = grants.await {
+                self.room.incomplete(pool);
+                return Err(error);
+            }
+        }
+        let store = &*self.context.store;
+        if self.room.must_look(pool) || self.capacities.is_ripe(store, pool, now).await? {
+            pass.next_ready = Some(now);
+        }
+        Ok(())
     }
 
     /// Grants what still holds, and hands it over.
@@ -316,6 +353,8 @@ impl Dispatcher {
             .write(&grants, run, || told(now), lease)
             .await?;
         let mut granted = BTreeSet::new();
+        // Each grant that was committed is handed over, whatever goes wrong with one before it.
+        let mut failed = Ok(());
         for (grant, verdict) in grants.iter().zip(verdicts) {
             let (given, run) = match verdict {
                 Some(GrantVerdict::Granted(given, run)) => (*given, run),
@@ -331,7 +370,7 @@ impl Dispatcher {
                     self.context.meter.refused(reason);
                     pass.refused += 1;
                     if matches!(reason, GrantRefused::Namespace | GrantRefused::Job) {
-                        self.park(pool, grant.key.run, reason).await?;
+                        failed = failed.and(self.park(pool, grant.key.run, reason).await);
                         continue;
                     }
                     if reason == GrantRefused::Capacity {
@@ -356,22 +395,24 @@ impl Dispatcher {
             let Some(document) = document else {
                 continue;
             };
-            let work = self.work(given, run, document.clone(), None);
-            self.deliver(grant.session, work.await?);
+            match self.work(given, run, document.clone(), None).await {
+                Ok(work) => self.deliver(grant.session, work),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
         pass.granted += granted.len();
-        Ok(granted)
+        failed.map(|()| granted)
     }
 
     /// Leaves the namespace or the job of `run` alone until one of its shards ends or it is looked at
     /// anew.
     async fn park(&self, pool: &Name, run: RunId, full: GrantRefused) -> Result<(), Error> {
+        self.room.incomplete(pool);
         match self.context.store.get_run(run).await? {
             Some((run, _)) if full == GrantRefused::Job => self.fair.full_job(pool, run.job),
             Some((run, _)) => self.fair.full(pool, &run.job_name.namespace),
             None => {}
         }
-        self.room.incomplete(pool);
         Ok(())
     }
 
@@ -382,10 +423,11 @@ impl Dispatcher {
         now: Timestamp,
         pass: &mut Pass,
     ) -> Result<Next, Error> {
+        self.room.reading(pool);
         let candidates = self.candidates(pool, now).await?;
         let free: u32 = candidates.iter().map(|c| c.slots - c.held).sum();
         if free == 0 {
-            self.room.sessions(pool, candidates);
+            self.meet(pool, candidates, now, pass);
             // What waits was not read: the next free slot asks for it.
             self.room.unread(pool);
             return Ok(Next::After(now));
@@ -399,7 +441,7 @@ impl Dispatcher {
         if first.is_none_or(|at| at > now) {
             // Nothing is ready: an idle pool costs no more statements than this.
             self.capacities.forget(pool);
-            self.room.sessions(pool, candidates);
+            self.meet(pool, candidates, now, pass);
             self.room
                 .keep(pool, Vec::new(), BTreeSet::new(), true, false);
             return Ok(Next::At(first));
@@ -444,7 +486,7 @@ impl Dispatcher {
         }
         let placed: BTreeSet<ShardKey> = placements.iter().map(|p| p.key).collect();
         let proposed = placements.len();
-        self.room.sessions(pool, candidates);
+        self.meet(pool, candidates, now, pass);
         let granted = self
             .grant(pool, &fence, now, placements, &known, pass)
             .await?;
@@ -496,6 +538,14 @@ impl Dispatcher {
         let behind = if kept { found.behind } else { BTreeSet::new() };
         self.room.keep(pool, waiting, behind, complete, spent);
         Ok(Next::After(read))
+    }
+
+    /// Keeps what the look has found of sessions; looks again soon if a slot came free meanwhile.
+    fn meet(&self, pool: &Name, candidates: Vec<Candidate>, now: Timestamp, pass: &mut Pass) {
+        if !self.room.sessions(pool, candidates) {
+            let soon = now.checked_add(FREED_MEANWHILE).ok();
+            pass.next_ready = pass.next_ready.into_iter().chain(soon).min();
+        }
     }
 
     /// The pool's sessions that work may be given to, full ones too.
@@ -586,6 +636,15 @@ impl Dispatcher {
             unknown_outcomes,
         })
     }
+}
+
+/// Keeps the first error, where others may fare better; else it is answered at once.
+pub(crate) fn first_of(failed: &mut Option<Error>, error: Error) -> Result<(), Error> {
+    if !error.is_of_some_rows() {
+        return Err(error);
+    }
+    failed.get_or_insert(error);
+    Ok(())
 }
 
 /// Whether fewer shards of the job may run at once than there are slots for.

@@ -264,11 +264,10 @@ impl Engine {
             cancel: CancellationToken::new(),
             loops: TaskTracker::new(),
         };
-        let outage = Arc::new(AtomicBool::new(false));
         let beat = std_duration(self.settings.node.beat);
         let e = self.clone();
         let hint: Hint = |e| e.coordinator.woken();
-        running.spawn("coordinate", outage.clone(), beat, Some(hint), move |now| {
+        running.spawn("coordinate", beat, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let alone = !e.coordinator.has_peers();
@@ -288,27 +287,20 @@ impl Engine {
         });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.trigger;
-        running.spawn(
-            "trigger",
-            outage.clone(),
-            Duration::from_secs(10),
-            Some(hint),
-            move |now| {
-                let e = e.clone();
-                async move {
-                    let pass = e.trigger.run_once(now).await?;
-                    for run in pass.stopped {
-                        e.sessions.tell_stopped(run).await?;
-                    }
-                    Ok(pass.next)
+        running.spawn("trigger", Duration::from_secs(10), Some(hint), move |now| {
+            let e = e.clone();
+            async move {
+                let pass = e.trigger.run_once(now).await?;
+                for run in pass.stopped {
+                    e.sessions.tell_stopped(run).await?;
                 }
-            },
-        );
+                Ok(pass.next)
+            }
+        });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.dispatch;
         running.spawn(
             "dispatch",
-            outage.clone(),
             Duration::from_secs(10),
             Some(hint),
             move |now| {
@@ -339,7 +331,7 @@ impl Engine {
         let e = self.clone();
         let hint: Hint = |e| &e.wake.reap;
         let sweep = Duration::from_secs(10);
-        running.spawn("reap", outage.clone(), sweep, Some(hint), move |now| {
+        running.spawn("reap", sweep, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 if e.reaper.run_once(now).await? > 0 {
@@ -350,7 +342,7 @@ impl Engine {
         });
         let e = self.clone();
         let hint: Hint = |e| &e.wake.backfill;
-        running.spawn("backfill", outage.clone(), QUIET, Some(hint), move |now| {
+        running.spawn("backfill", QUIET, Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let pass = e.backfiller.run_once(now).await?;
@@ -368,19 +360,13 @@ impl Engine {
         });
         running.listen();
         let e = self;
-        running.spawn(
-            "janitor",
-            outage,
-            Duration::from_mins(1),
-            None,
-            move |now| {
-                let e = e.clone();
-                async move {
-                    let more = e.janitor.run_once(now).await?;
-                    Ok(more.then_some(now))
-                }
-            },
-        );
+        running.spawn("janitor", Duration::from_mins(1), None, move |now| {
+            let e = e.clone();
+            async move {
+                let more = e.janitor.run_once(now).await?;
+                Ok(more.then_some(now))
+            }
+        });
         running
     }
 }
@@ -411,7 +397,6 @@ impl Running {
     fn spawn<F>(
         &self,
         name: &'static str,
-        outage: Arc<AtomicBool>,
         period: Duration,
         hint: Option<Hint>,
         step: impl Fn(Timestamp) -> F + Send + Sync + 'static,
@@ -431,14 +416,10 @@ impl Running {
                     Ok(wait) => {
                         if failures > 0 {
                             tracing::info!(duty = name, failures, "the duty goes on");
+                            // Expiry is held from now on, not from its next look on.
+                            engine.wake.reap();
                         }
                         failures = 0;
-                        if name == "coordinate"
-                            && outage.swap(false, Ordering::SeqCst)
-                            && let Ok(now) = engine.context.store.now().await
-                        {
-                            engine.reaper.hold(now);
-                        }
                         let most = if hint.is_some() && engine.coordinator.has_peers() {
                             period.min(WITH_PEERS)
                         } else if name == "coordinate" {
@@ -452,7 +433,7 @@ impl Running {
                         failures = failures.saturating_add(1);
                         // Only what keeps workers from beating as well.
                         if matches!(error, Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }) {
-                            outage.store(true, Ordering::SeqCst);
+                            engine.reaper.store_is_lost();
                         }
                         // A duty may have gone to another.
                         if matches!(error, Error::Busy(_)) && name != "coordinate" {

@@ -53,11 +53,11 @@ impl Janitor {
             .store
             .remove_history(op, fence, before, BATCH)
             .await?;
-        if removed > 0 {
-            tracing::info!(removed, "removed old runs");
+        if removed.runs > 0 {
+            tracing::info!(removed = removed.runs, "removed old runs");
         }
         self.bring_calendars().await?;
-        Ok(removed == BATCH)
+        Ok(removed.more)
     }
 
     /// Edits jobs that the apply of a calendar did not reach.

@@ -10,10 +10,12 @@
 //! What follows for the shard (`sichen_core::lifecycle`); leases of a worker that comes back with
 //! its old trees dead (its registration ends the old session, this duty takes the shards).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::ids::RunId;
+use sichen_core::ids::{RunId, SessionId};
 use sichen_core::lease::{Rhythm, STOP_GRACE, dead_by, has_expired};
 use sichen_core::lifecycle::shard::{Ending, Facts, on_end};
 use sichen_core::model::{DutyKey, Failure, Session};
@@ -24,12 +26,16 @@ use sichen_core::timeouts::{Overrun, overrun, within_grace};
 use crate::blocked::{Blocked, told};
 use crate::context::Context;
 use crate::coordinator::Coordinator;
+use crate::dispatch::first_of;
 use crate::documents::Documents;
 use crate::sessions::note_rule;
 
 /// How long past its timeout an attempt may take to report before it is ended from outside: the
 /// worker enforces the timeout first.
 pub const TIMEOUT_GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// Attempts looked at beyond one batch, where those found first are within their job's grace.
+const MAX_IN_GRACE: usize = 10_000;
 
 /// How often is looked while shards are held.
 const PACE: SignedDuration = SignedDuration::from_secs(1);
@@ -41,6 +47,8 @@ pub struct Reaper {
     coordinator: Arc<Coordinator>,
     documents: Arc<Documents>,
     rhythm: Rhythm,
+    /// The store was out of reach since the last pass.
+    outage: AtomicBool,
     /// Nothing expires before this instant (after an outage of the store).
     hold_until: Mutex<Option<Timestamp>>,
     /// Runs whose rows another program holds.
@@ -72,19 +80,30 @@ impl Reaper {
             coordinator,
             documents,
             rhythm,
+            outage: AtomicBool::new(false),
             hold_until: Mutex::default(),
             blocked: Blocked::default(),
             seen: Mutex::default(),
         }
     }
 
-    /// Says that the store was out of reach until `now`: nothing expires for one session.
-    pub fn hold(&self, now: Timestamp) {
-        let until = now.checked_add(self.rhythm.ttl).unwrap_or(Timestamp::MAX);
-        *self
+    /// Says that the store is out of reach: from the next pass on nothing expires for one session.
+    pub fn store_is_lost(&self) {
+        self.outage.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is to expire at `now`. An outage begins to count as over with this pass: should it
+    /// last, the pass fails and says so again.
+    fn holds(&self, now: Timestamp) -> bool {
+        let mut held = self
             .hold_until
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(until);
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.outage.swap(false, Ordering::SeqCst) {
+            let until = now.checked_add(self.rhythm.ttl).unwrap_or(Timestamp::MAX);
+            *held = held.max(Some(until));
+        }
+        held.is_some_and(|until| now < until)
     }
 
     /// When to look again: soon while anything is held, else when a session may have expired.
@@ -104,28 +123,28 @@ impl Reaper {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One pass over all pools; returns how many attempts it ended.
+    /// One pass over all pools; returns how many attempts it ended. One pool whose rows are in the way
+    /// does not stop the others.
     ///
     /// # Errors
     /// As the store.
     pub async fn run_once(&self, now: Timestamp) -> Result<usize, Error> {
-        let held = *self
-            .hold_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let holding = held.is_some_and(|until| now < until);
-        let mut reaped = 0;
+        let holding = self.holds(now);
+        let (mut reaped, mut failed) = (0, None);
         *self.seen() = Seen::default();
         for pool in self.coordinator.pools() {
             let Some(fence) = self.coordinator.fence(&DutyKey::Pool(pool.clone()), now) else {
                 continue;
             };
-            if !holding {
-                self.end_expired(&pool, &fence, now).await?;
+            if !holding && let Err(error) = self.end_expired(&pool, &fence, now).await {
+                first_of(&mut failed, error)?;
             }
-            reaped += self.reap_pool(pool, fence, now, holding).await?;
+            match self.reap_pool(pool, fence, now, holding).await {
+                Ok(n) => reaped += n,
+                Err(error) => first_of(&mut failed, error)?,
+            }
         }
-        Ok(reaped)
+        failed.map_or(Ok(reaped), Err)
     }
 
     /// Ends the sessions whose time is over, so that they are seen as ended and not as live.
@@ -136,6 +155,7 @@ impl Reaper {
             seen.held |= *held > 0;
             seen.expiry = seen.expiry.into_iter().chain([session.expires_at]).min();
         }
+        let mut failed = None;
         for (session, _) in sessions
             .into_iter()
             .filter(|(s, _)| has_expired(s.expires_at, now))
@@ -143,17 +163,17 @@ impl Reaper {
             let op = self.context.op(self.coordinator.actor());
             let cause = "expired".to_owned();
             let fence = Some(fence.clone());
-            if self
-                .context
-                .store
-                .end_session(op, fence, session.id, cause)
-                .await?
-            {
-                self.context.meter.session("expired");
-                tracing::info!(session = %session.id, worker = %session.worker.name, "session expired");
+            let ended = self.context.store.end_session(op, fence, session.id, cause);
+            match ended.await {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.context.meter.session("expired");
+                    tracing::info!(session = %session.id, worker = %session.worker.name, "session expired");
+                }
+                Err(error) => first_of(&mut failed, error)?,
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     async fn reap_pool(
@@ -164,22 +184,7 @@ impl Reaper {
         holding: bool,
     ) -> Result<usize, Error> {
         let store = &*self.context.store;
-        let limit = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
-        let overdue = store.list_overdue(pool, TIMEOUT_GRACE, limit).await?;
-        let mut reaps = Vec::with_capacity(overdue.len());
-        for overdue in overdue {
-            let session = match overdue.shard.session {
-                Some(id) => store.get_session(id).await?,
-                None => None,
-            };
-            let superseded = session.as_ref().is_none_or(|s| s.ended.is_some());
-            if holding && overdue.session_over && !superseded {
-                continue;
-            }
-            if let Some(reap) = self.decide(overdue, session, now).await? {
-                reaps.push(reap);
-            }
-        }
+        let reaps = self.reaps(pool, now, holding).await?;
         if reaps.is_empty() {
             return Ok(0);
         }
@@ -198,6 +203,60 @@ impl Reaper {
             }
         }
         Ok(reaped)
+    }
+
+    /// What is to be ended, as much as one batch takes. What is left alone for now does not hide what
+    /// comes behind it.
+    async fn reaps(&self, pool: Name, now: Timestamp, holding: bool) -> Result<Vec<Reap>, Error> {
+        let store = &*self.context.store;
+        let (mut reaps, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut sessions = BTreeMap::new();
+        let mut limit = MAX_BATCH;
+        loop {
+            let most = u32::try_from(limit).unwrap_or(u32::MAX);
+            let overdue = store.list_overdue(pool.clone(), TIMEOUT_GRACE, most);
+            let overdue = overdue.await?;
+            let full = overdue.len() == limit;
+            for overdue in overdue {
+                if reaps.len() == MAX_BATCH {
+                    break;
+                }
+                if seen.insert(overdue.shard.key) {
+                    let reap = self.judge(overdue, &mut sessions, now, holding);
+                    reaps.extend(reap.await?);
+                }
+            }
+            if !full || reaps.len() == MAX_BATCH || limit > MAX_IN_GRACE {
+                return Ok(reaps);
+            }
+            limit += seen.len() - reaps.len();
+        }
+    }
+
+    /// The end of one attempt; `None` if it is left alone for now.
+    async fn judge(
+        &self,
+        overdue: Overdue,
+        sessions: &mut BTreeMap<SessionId, Option<Session>>,
+        now: Timestamp,
+        holding: bool,
+    ) -> Result<Option<Reap>, Error> {
+        let session = match overdue.shard.session {
+            Some(id) => match sessions.get(&id) {
+                Some(known) => known.clone(),
+                None => match self.context.store.get_session(id).await {
+                    // Nobody knows when nothing of it can still be alive.
+                    Err(Error::Corrupt(_)) => return Ok(None),
+                    found => sessions.entry(id).or_insert(found?).clone(),
+                },
+            },
+            None => None,
+        };
+        let superseded = session.as_ref().is_none_or(|s| s.ended.is_some());
+        if holding && overdue.session_over && !superseded {
+            return Ok(None);
+        }
+        self.decide(overdue, session, now).await
     }
 
     async fn decide(

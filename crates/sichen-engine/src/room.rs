@@ -55,6 +55,8 @@ struct Pool {
     looked: Option<Timestamp>,
     /// How often its sessions were read.
     reads: u64,
+    /// Sessions that slots came free of since the reading under way began.
+    freed: BTreeSet<SessionId>,
     sessions: BTreeMap<SessionId, Candidate>,
     /// In the order of the windows that a plan is shown.
     waiting: BTreeMap<Place, Waiting>,
@@ -232,12 +234,22 @@ impl Room {
         pool.shards = 0;
     }
 
-    /// The look has found these sessions, with what they hold.
-    pub fn sessions(&self, pool: &Name, candidates: Vec<Candidate>) {
+    /// The sessions are about to be read: what comes free from now on may be counted as held there.
+    pub fn reading(&self, pool: &Name) {
+        let mut pools = self.lock();
+        pools.entry(pool.clone()).or_default().freed.clear();
+    }
+
+    /// The look has found these sessions, with what they hold. False if one stands as full that a slot
+    /// came free of since [`Room::reading`]: nobody can say whether the reading has seen that.
+    pub fn sessions(&self, pool: &Name, candidates: Vec<Candidate>) -> bool {
         let mut pools = self.lock();
         let pool = pools.entry(pool.clone()).or_default();
         pool.reads += 1;
         pool.sessions = candidates.into_iter().map(|c| (c.session, c)).collect();
+        let freed = std::mem::take(&mut pool.freed);
+        let mut now = freed.iter().filter_map(|id| pool.sessions.get(id));
+        !now.any(|c| c.held >= c.slots)
     }
 
     /// What the look found and could not be given away; whether that is all that waits, and whether
@@ -446,6 +458,7 @@ impl Room {
         for pool in self.lock().values_mut() {
             if let Some(c) = pool.sessions.get_mut(&session) {
                 c.held = c.held.saturating_sub(n);
+                pool.freed.insert(session);
             }
         }
     }
@@ -475,3 +488,6 @@ impl Room {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,28 @@ pub struct Pass {
     pub next: Option<Timestamp>,
 }
 
+/// Steps of jobs that are written together.
+#[derive(Debug, Default)]
+struct Batch {
+    items: Vec<Advance>,
+    names: Vec<JobName>,
+    /// Shards of their runs.
+    shards: usize,
+}
+
+impl Batch {
+    fn add(&mut self, item: Advance, name: JobName) {
+        self.shards += item.runs.iter().map(|run| run.shards.len()).sum::<usize>();
+        self.items.push(item);
+        self.names.push(name);
+    }
+
+    /// Whether it takes no more: one transaction writes as many shards as it has, or more.
+    fn is_full(&self) -> bool {
+        self.shards >= MAX_BATCH_SHARDS
+    }
+}
+
 impl Trigger {
     /// A trigger for the partitions that `coordinator` owns.
     #[must_use]
@@ -145,8 +167,17 @@ impl Trigger {
             return Ok(pass);
         }
         let op = self.context.op(self.coordinator.actor());
-        for run in self.context.store.settle_runs(op, fences, LIMIT).await? {
-            tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
+        match self.context.store.settle_runs(op, fences, LIMIT).await {
+            Ok(settled) => {
+                for run in settled {
+                    tracing::error!(%run, "SC4010: a run with complete counters had not been settled");
+                }
+            }
+            // There should be none to settle, and the others are not to wait for one that makes no sense.
+            Err(error @ Error::Corrupt(_)) => {
+                tracing::error!(%error, "runs that may have been left unsettled can't be looked at");
+            }
+            Err(error) => return Err(error),
         }
         Ok(pass)
     }
@@ -161,7 +192,7 @@ impl Trigger {
             .await?;
         let mut pass = Pass::default();
         let full = outdated.len() == LIMIT as usize;
-        let (mut items, mut names) = (Vec::new(), Vec::new());
+        let (mut batch, mut jobs) = (Batch::default(), 0);
         let free = |job: &Job| !self.blocked.is_paused(job.uid, now);
         for job in outdated.into_iter().filter(free) {
             // One that can't be decided is reported where it is due.
@@ -170,11 +201,15 @@ impl Trigger {
             };
             let again = if more { Some(now) } else { item.next_due };
             pass.next = pass.next.into_iter().chain(again).min();
-            items.push(item);
-            names.push(job.name);
+            batch.add(item, job.name);
+            jobs += 1;
+            if batch.is_full() {
+                self.write(std::mem::take(&mut batch), now, &mut pass)
+                    .await?;
+            }
         }
-        if !items.is_empty() {
-            let (jobs, data) = (items.len(), zone_data_version());
+        if jobs > 0 {
+            let data = zone_data_version();
             tracing::info!(jobs, data, "newer zone data is adopted");
             if full {
                 // The rest has its turn with the next pass. Not if none of these could be moved on:
@@ -183,7 +218,7 @@ impl Trigger {
                 pass.next = Some(now);
             }
         }
-        self.write(items, names, now, &mut pass).await?;
+        self.write(batch, now, &mut pass).await?;
         Ok(pass)
     }
 
@@ -249,8 +284,7 @@ impl Trigger {
         now: Timestamp,
         pass: &mut Pass,
     ) -> Result<(), Error> {
-        let (mut items, mut names) = (Vec::new(), Vec::new());
-        let mut shards = 0;
+        let mut batch = Batch::default();
         for (job, document) in jobs {
             if self.blocked.is_paused(job.uid, now) {
                 pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min();
@@ -264,33 +298,25 @@ impl Trigger {
                 Some((item, more)) => {
                     let again = if more { Some(now) } else { item.next_due };
                     pass.next = pass.next.into_iter().chain(again).min();
-                    shards += item.runs.iter().map(|run| run.shards.len()).sum::<usize>();
-                    items.push(item);
-                    names.push(job.name.clone());
+                    batch.add(item, job.name);
                 }
                 None => {
                     tracing::error!(job = %job.name, "SC4011: the job's document can't be decided; apply it again");
-                    items.push(postponed(&job, now));
-                    names.push(job.name.clone());
+                    batch.add(postponed(&job, now), job.name);
                 }
             }
-            if shards >= MAX_BATCH_SHARDS {
-                let (items, names) = (std::mem::take(&mut items), std::mem::take(&mut names));
-                self.write(items, names, now, pass).await?;
-                shards = 0;
+            if batch.is_full() {
+                self.write(std::mem::take(&mut batch), now, pass).await?;
             }
         }
-        self.write(items, names, now, pass).await
+        self.write(batch, now, pass).await
     }
 
     /// Writes steps of jobs, in one transaction.
-    async fn write(
-        &self,
-        mut items: Vec<Advance>,
-        names: Vec<JobName>,
-        now: Timestamp,
-        pass: &mut Pass,
-    ) -> Result<(), Error> {
+    async fn write(&self, batch: Batch, now: Timestamp, pass: &mut Pass) -> Result<(), Error> {
+        let Batch {
+            mut items, names, ..
+        } = batch;
         if items.is_empty() {
             return Ok(());
         }
@@ -397,7 +423,7 @@ impl Trigger {
         }
     }
 
-    /// What `job` has due by its `document`; `None` if its calendars make no sense.
+    /// What `job` has due by its `document`; `None` if its calendars or open runs make no sense.
     async fn decide(
         &self,
         job: &Job,
@@ -429,7 +455,11 @@ impl Trigger {
         let open = if timing.overlap == Overlap::Allow || plan.runs.is_empty() {
             Vec::new()
         } else {
-            open_runs(store, job).await?
+            match open_runs(store, job).await {
+                Ok(open) => open,
+                Err(Error::Corrupt(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
         };
         let more = plan.more && plan.next_wake.is_some_and(|wake| wake <= now);
         let mut step = advance(job, document, &timing, plan, &open, now);
@@ -465,8 +495,8 @@ impl Trigger {
                     pass.stopped.push(run);
                 }
                 Ok(_) => {}
-                // Another program holds the run's row: its neighbours are not to wait.
-                Err(error @ Error::Busy(_)) => {
+                // Another program holds the run's row, or it makes no sense: its neighbours are not to wait.
+                Err(error) if error.is_of_some_rows() => {
                     tracing::warn!(%run, %error, "a late run could not be stopped now");
                 }
                 Err(error) => return Err(error),

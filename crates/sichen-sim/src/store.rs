@@ -35,8 +35,9 @@ use sichen_core::port::{
     Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, CalendarDeleted,
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, RenewVerdict,
-    RenewedNode, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter, Span, Store,
+    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, Removed,
+    RenewVerdict, RenewedNode, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter,
+    Span, Store,
 };
 use sichen_core::port::{
     AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, LeaseStore,
@@ -440,6 +441,6 @@ impl HistoryStore for Link {
         dump() -> Dump;
     }
     writes! {
-        remove_history(fence: Fence, before: Timestamp, limit: u32) -> u32;
+        remove_history(fence: Fence, before: Timestamp, limit: u32) -> Removed;
     }
 }

@@ -3,6 +3,7 @@
 //! # Not here
 //! The event's row: each store writes its own.
 
+use jiff::Timestamp;
 use sichen_core::access::{NewAccessToken, Purpose};
 use sichen_core::event::Kind;
 use sichen_core::ids::Token;
@@ -37,7 +38,7 @@ impl<'a> Happened<'a> {
 
 /// What the event of a token's creation tells: all but its digest.
 pub(crate) fn token_data(new: &NewAccessToken) -> serde_json::Value {
-    let expires_at = new.expires_at.map(jiff::Timestamp::as_microsecond);
+    let expires_at = new.expires_at.map(Timestamp::as_microsecond);
     match &new.purpose {
         Purpose::Api(grants) => serde_json::json!({
             "kind": "api", "grants": grants.to_string(), "expires_at": expires_at,
@@ -60,6 +61,17 @@ pub(crate) fn namespace_set(namespace: &Namespace) -> serde_json::Value {
 /// What the event of a store that went back says.
 pub(crate) fn restored(restore: &Restore) -> serde_json::Value {
     serde_json::json!({ "epoch": restore.epoch, "mark": restore.mark.as_microsecond() })
+}
+
+/// A step of the clock that is believed from now on: time stood at `from` and goes on at `to`.
+pub(crate) fn clock_accepted(from: Timestamp, to: Timestamp) -> Happened<'static> {
+    let data = serde_json::json!({
+        "from": from.as_microsecond(), "to": to.as_microsecond(),
+    });
+    Happened {
+        data,
+        ..Happened::new(Kind::ClockAccepted, "", "")
+    }
 }
 
 /// A report that changes nothing of a shard in `state`.

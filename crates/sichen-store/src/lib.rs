@@ -28,5 +28,7 @@ pub mod memory;
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod row;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod spoilt;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

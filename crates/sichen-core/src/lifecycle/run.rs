@@ -12,7 +12,7 @@ mod birth;
 use jiff::Timestamp;
 
 use super::{RunState, StopCause};
-use crate::model::{Progress, Run};
+use crate::model::{Progress, Run, RunTerms};
 
 pub use birth::Birth;
 
@@ -98,6 +98,10 @@ pub fn settled(run: &Run, sums: &Progress) -> Option<Settled> {
 /// The detail of the stop of a run that did not start by its latest start.
 pub const STARTING_DEADLINE: &str = "starting_deadline";
 
+/// Waiting runs that are cancelled in one transaction because they missed their latest start; more are
+/// found by [`late`].
+pub const LATE_AT_ONCE: usize = 100;
+
 /// The detail of the stop of a run whose shards used up the failed attempts that they share.
 pub const FAILURES_USED_UP: &str = "max_failures";
 
@@ -115,6 +119,13 @@ pub fn late(run: &Run, now: Timestamp) -> Option<(StopCause, &'static str)> {
     } else {
         None
     }
+}
+
+/// Whether a run with these terms that has not started can do so no more at `now`.
+#[must_use]
+pub fn missed_its_start(terms: &RunTerms, now: Timestamp) -> bool {
+    let mut limits = terms.deadline.into_iter().chain(terms.start_by);
+    limits.any(|limit| limit < now)
 }
 
 /// The first limit of an open run that has not passed at `now`.

@@ -11,6 +11,7 @@ pub trait AttemptStore: Send + Sync + 'static {
     /// attempt, also after the session's expiry. Refused ones are recorded as `report_refused`.
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>>;
     /// Stores checkpoints and progress, each a sign that its attempt has not stalled. Stale ones are recorded as `report_refused`.
+    /// The operation is recorded only where a checkpoint is among them ([`SaveCheckpoint::is_recorded`]).
     fn save_checkpoints(
         &self,
         op: Op,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Answer, EventFilter, Fence, Op, Overview, Page, Span};
+use super::{Answer, EventFilter, Fence, Op, Overview, Page, Removed, Span};
 use crate::event::Event;
 use crate::ids::{OpId, RunId};
 use crate::model::{Dump, Shard};
@@ -21,13 +21,14 @@ pub trait HistoryStore: Send + Sync + 'static {
     fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview>;
     /// Removes closed runs that ended before `before`, with their shards and events; at most
     /// `limit`. Leaves a decision `removed` for each planned one, so that its instant stays decided.
+    /// Forgets operations that are older than `before`, as many as one transaction takes.
     fn remove_history(
         &self,
         op: Op,
         fence: Fence,
         before: Timestamp,
         limit: u32,
-    ) -> Answer<'_, u32>;
+    ) -> Answer<'_, Removed>;
     /// Everything, for tests and checks on small stores.
     fn dump(&self) -> Answer<'_, Dump>;
 }

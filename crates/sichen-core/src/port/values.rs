@@ -90,6 +90,15 @@ impl NewRun {
     }
 }
 
+/// What [`HistoryStore::remove_history`](super::HistoryStore::remove_history) has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Closed runs.
+    pub runs: u32,
+    /// Whether more that is as old may be left.
+    pub more: bool,
+}
+
 /// The open runs of a job, as a decision about overlap has seen them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
@@ -457,6 +466,15 @@ pub struct SaveCheckpoint {
     pub progress: Progress,
     /// How long before this report the attempt last gave a sign of progress.
     pub idle: SignedDuration,
+}
+
+impl SaveCheckpoint {
+    /// Whether the operation that stores it is recorded: not of progress alone, which is told with each
+    /// beat and comes to the same if it is stored twice.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.checkpoint.is_some()
+    }
 }
 
 /// What became of a [`SaveCheckpoint`].

@@ -13,6 +13,7 @@ use super::{Blocked, MAX_FOUND, told};
 #[derive(Default)]
 struct Store {
     held: RefCell<BTreeSet<u32>>,
+    spoilt: RefCell<BTreeSet<u32>>,
     calls: RefCell<Vec<Vec<u32>>>,
 }
 
@@ -20,8 +21,13 @@ impl Store {
     fn write(&self, items: Vec<u32>) -> Answer<'static, Vec<u32>> {
         self.calls.borrow_mut().push(items.clone());
         let held = items.iter().any(|n| self.held.borrow().contains(&(n / 10)));
+        let spoilt = items
+            .iter()
+            .any(|n| self.spoilt.borrow().contains(&(n / 10)));
         let answer = if held {
             Err(Error::Busy("held".into()))
+        } else if spoilt {
+            Err(Error::Corrupt("spoilt".into()))
         } else {
             Ok(items)
         };
@@ -50,6 +56,21 @@ fn what_is_not_blocked_goes_in_one_batch() {
         [Some(31), Some(10), Some(32)]
     );
     assert_eq!(store.calls(), [vec![31, 10, 32]]);
+}
+
+#[test]
+fn a_key_without_sense_keeps_only_its_own() {
+    let (blocked, store) = (Blocked::default(), Store::default());
+    // More than may be held: these cost no wait.
+    let spoilt: Vec<u32> = (0..10).collect();
+    store.spoilt.borrow_mut().extend(&spoilt);
+    let items: Vec<u32> = (0..12).map(|key| key * 10).collect();
+    let written = write(&blocked, &store, &items, 0);
+    assert_eq!(written[..10], [None; 10]);
+    assert_eq!(written[10..], [Some(100), Some(110)]);
+    store.calls();
+    assert_eq!(write(&blocked, &store, &[0, 100], 1), [None, Some(100)]);
+    assert_eq!(store.calls(), [vec![100]], "it is left alone for a while");
 }
 
 #[test]

@@ -747,3 +747,33 @@ fn a_check_that_cannot_be_made_says_why() {
     assert_eq!(why[0], "its check reported no counts");
     assert!(why[1].starts_with("SC5001: there is no job"), "{why:?}");
 }
+
+/// More than one pass takes: those behind have their turn too, though none of the first is done.
+#[test]
+fn none_of_many_running_backfills_is_left_out() {
+    let s = Stage::new(json!({}));
+    let names: Vec<JobName> = (0..502)
+        .map(|n| {
+            let name = format!("many-{n}");
+            let spec = json!({ "run": { "handler": "h" }, "schedules": [{ "cron": "0 * * * *" }] });
+            s.cluster.apply(&name, spec);
+            JobName::new("default", &name).unwrap()
+        })
+        .collect();
+    let mut asked = Vec::new();
+    for name in &names {
+        let range = wanted(hours(-5), hours(-2));
+        let made = s
+            .control
+            .start_backfill("user", name, "k".to_owned(), range);
+        asked.push(block_on(made).unwrap().0.id);
+    }
+    let pass = || block_on(s.node.engine.backfiller.run_once(s.cluster.now())).unwrap();
+    let first = pass();
+    assert_eq!((first.started, first.running), (500, 500));
+    assert_eq!(first.next, Some(s.cluster.now()), "the rest is next");
+    let second = pass();
+    assert_eq!((second.started, second.running), (2, 502));
+    assert_eq!(s.get(asked[501]).runs.open, 1);
+    assert_eq!(pass().running, 500, "a new round");
+}

@@ -24,6 +24,7 @@ mod placed;
 mod players;
 mod retry;
 mod sharding;
+mod spoilt;
 mod takeover;
 mod terms;
 mod timeouts;

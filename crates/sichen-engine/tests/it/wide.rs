@@ -6,6 +6,7 @@ use sichen_core::event::Kind;
 use sichen_core::ids::{OpId, RunId};
 use sichen_core::name::JobName;
 use sichen_core::port::{EventFilter, MAX_BATCH_SHARDS, Page};
+use sichen_core::schedule::zones::{Taken, Zones};
 use sichen_engine::control::{StartRun, Which};
 
 use crate::fixture::Cluster;
@@ -93,4 +94,33 @@ fn a_gap_of_wide_runs_is_caught_up_step_by_step() {
             .all(|runs| runs * WIDE < MAX_BATCH_SHARDS + 2 * WIDE)
     );
     assert_eq!(node.trigger(&c).runs, 0);
+}
+
+#[test]
+fn wide_runs_that_newer_zone_data_brings_take_several_transactions() {
+    let c = Cluster::new();
+    let node = c.node("http://a");
+    node.coordinate(&c);
+    let zone = "Asia/Shanghai";
+    let taken = Taken {
+        offset: 8 * 3_600,
+        change: None,
+    };
+    let zones = Zones {
+        data: "2000a".to_owned(),
+        taken: [(zone.to_owned(), taken)].into(),
+        ..Zones::default()
+    };
+    for name in ["a", "b", "c", "d"] {
+        let spec = json!({
+            "schedules": [{ "cron": "* * * * *" }], "timeZone": zone,
+            "run": { "handler": "h" },
+            "shards": { "count": WIDE },
+        });
+        c.apply_in(name, spec, Some(zones.clone()));
+    }
+    c.pass(60);
+    node.coordinate(&c);
+    node.trigger(&c);
+    assert_eq!(written(&c), [3, 1]);
 }

@@ -111,29 +111,53 @@ fn is_asked_for(actor: &str) -> bool {
     !actor.starts_with("node ") && !actor.starts_with("worker ")
 }
 
+/// Whether it is what was asked for, and not what follows from it or goes on by itself.
 fn is_change(kind: Kind) -> bool {
-    matches!(
-        kind,
+    match kind {
         Kind::JobApplied
-            | Kind::JobPaused
-            | Kind::JobResumed
-            | Kind::JobDeleted
-            | Kind::CalendarApplied
-            | Kind::CalendarDeleted
-            | Kind::CapacityApplied
-            | Kind::CapacityDeleted
-            | Kind::NamespaceSet
-            | Kind::RunCreated
-            | Kind::RunReopened
-            | Kind::StopRequested
-            | Kind::ShardDiscarded
-            | Kind::BackfillCreated
-            | Kind::BackfillPaused
-            | Kind::BackfillResumed
-            | Kind::BackfillCancelled
-            | Kind::AccessTokenCreated
-            | Kind::AccessTokenRevoked
-    )
+        | Kind::JobPaused
+        | Kind::JobResumed
+        | Kind::JobDeleted
+        | Kind::CalendarApplied
+        | Kind::CalendarDeleted
+        | Kind::CapacityApplied
+        | Kind::CapacityDeleted
+        | Kind::NamespaceSet
+        | Kind::RunCreated
+        | Kind::RunReopened
+        | Kind::StopRequested
+        | Kind::ShardDiscarded
+        | Kind::BackfillCreated
+        | Kind::BackfillPaused
+        | Kind::BackfillResumed
+        | Kind::BackfillCancelled
+        | Kind::AccessTokenCreated
+        | Kind::AccessTokenRevoked
+        | Kind::StoreRestored
+        | Kind::RestoreDecided
+        | Kind::ClockAccepted => true,
+        Kind::ScheduleAdvanced
+        | Kind::ScheduleFollowed
+        | Kind::RunReleased
+        | Kind::RunExpanded
+        | Kind::RunStarted
+        | Kind::RunSettled
+        | Kind::AttemptGranted
+        | Kind::CheckpointSaved
+        | Kind::AttemptEnded
+        | Kind::ShardStopped
+        | Kind::ShardReopened
+        | Kind::ReportRefused
+        | Kind::SessionRegistered
+        | Kind::SessionEnded
+        | Kind::NodeRegistered
+        | Kind::NodeEnded
+        | Kind::BackfillAdvanced
+        | Kind::BackfillChecked
+        | Kind::BackfillFinished
+        | Kind::DutyAcquired
+        | Kind::DutyReleased => false,
+    }
 }
 
 /// The change with the name of the job that it is about: events have its uid or its run's number.
@@ -176,3 +200,6 @@ fn number(text: &str) -> Result<u64, Failed> {
         ))
     })
 }
+
+#[cfg(test)]
+mod tests;

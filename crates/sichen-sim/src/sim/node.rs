@@ -13,7 +13,7 @@ use sichen_proto::v1::server_message::Message as Down;
 use sichen_proto::v1::worker_message::Message as Up;
 
 use super::nemesis::LOST_ANSWER;
-use super::{Ev, Sim, instant, micros};
+use super::{Ev, Sim, micros};
 use crate::air::Sign;
 use crate::edge::{self, Conn, Port, Served, Stream};
 use crate::store::Link;
@@ -76,7 +76,6 @@ pub(super) struct Server {
     pub doomed: Option<Doom>,
     engine: Option<(Arc<Engine>, Arc<Port>)>,
     pace: BTreeMap<Duty, Pace>,
-    outage: bool,
 }
 
 impl Server {
@@ -185,7 +184,6 @@ impl Sim {
             .into_iter()
             .map(|duty| (duty, Pace::default()))
             .collect();
-        server.outage = false;
         let past = self.options.past;
         let wanted = |duty: &Duty| past || *duty != Duty::Backfill;
         for duty in Duty::ALL.into_iter().filter(wanted) {
@@ -286,7 +284,6 @@ impl Sim {
     fn passed(&mut self, n: usize, duty: Duty, result: Result<Pass, Error>) {
         let now = self.now;
         let server = &mut self.servers[n];
-        let outage = server.outage;
         let Some(pace) = server.pace.get_mut(&duty) else {
             return;
         };
@@ -302,19 +299,15 @@ impl Sim {
             }
             Err(error) => {
                 pace.failures += 1;
-                if !matches!(error, Error::Busy(_)) {
-                    server.outage = true;
+                if !matches!(error, Error::Busy(_))
+                    && let Some((engine, _)) = &server.engine
+                {
+                    engine.reaper.store_is_lost();
                 }
                 (50_000i64 << pace.failures.min(5)).min(duty.period_us())
             }
         };
         let ok = result.is_ok();
-        if ok && duty == Duty::Coordinate && outage {
-            server.outage = false;
-            if let Some((engine, _)) = &server.engine {
-                engine.reaper.hold(instant(now));
-            }
-        }
         let at = if again && ok { now } else { now + wait };
         self.schedule(n, duty, at);
         if result.is_ok_and(|pass| pass.dispatch) {

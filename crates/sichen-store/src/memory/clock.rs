@@ -1,18 +1,35 @@
 //! A clock's step that was accepted, and leases while it is behind.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Entity;
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Fence, Holder, Shorter};
-use sichen_core::timekeeping::{Standing, Told};
+use sichen_core::timekeeping::{CLOCK_KEY, Standing, Told};
 
 use super::state::{State, Tx};
+use crate::clock::Keeper;
+use crate::happened::clock_accepted;
 
 fn shifted(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
+/// Believes the clock, and gives all that is not over as much more time as it stepped ahead.
+pub(super) fn accept(tx: &mut Tx<'_>, keeper: &Keeper) -> Option<SignedDuration> {
+    let told = keeper.read();
+    if !told.held {
+        return None;
+    }
+    let step = told.wall.duration_since(tx.now);
+    shift(tx.state, tx.now, step);
+    keeper.accept(keeper.kept().accepts + 1);
+    let happened = clock_accepted(tx.now, told.wall);
+    tx.event(Entity::Duty(CLOCK_KEY.to_owned()), 0, happened);
+    Some(step)
+}
+
 /// Gives all that is not over at `now` so much more time.
-pub(super) fn shift(state: &mut State, now: Timestamp, by: SignedDuration) {
+fn shift(state: &mut State, now: Timestamp, by: SignedDuration) {
     for node in state.nodes.values_mut().filter(|n| n.expires_at > now) {
         node.expires_at = shifted(node.expires_at, by);
     }

@@ -6,7 +6,7 @@ use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Revision, RunId, ShardKey};
 use sichen_core::model::{Decision, Dump, DutyKey};
 use sichen_core::name::JobName;
-use sichen_core::port::{Error, EventFilter, Fence, Page};
+use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::state::{CalendarRow, JobRow, State, Tx};
 use super::{capped, old_term};
@@ -48,7 +48,7 @@ pub(super) fn remove(
     fence: &Fence,
     before: Timestamp,
     limit: usize,
-) -> Result<u32, Error> {
+) -> Result<Removed, Error> {
     if fence.key != DutyKey::Janitor || !tx.under(fence) {
         return Err(old_term(fence));
     }
@@ -80,7 +80,10 @@ pub(super) fn remove(
             tx.state.decisions.push((run.job, decision));
         }
     }
-    Ok(u32::try_from(old.len()).unwrap_or(u32::MAX))
+    Ok(Removed {
+        runs: u32::try_from(old.len()).unwrap_or(u32::MAX),
+        more: old.len() == limit,
+    })
 }
 
 fn revisions(row: &JobRow) -> impl Iterator<Item = (JobUid, Revision, String)> {

@@ -5,7 +5,8 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    Counters, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settled, stopped_by, turn,
+    Counters, LATE_AT_ONCE, STARTING_DEADLINE, Turn, how_gone, late, next_limit, settled,
+    stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
 use sichen_core::model::{DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of};
@@ -154,31 +155,39 @@ fn count_waiting(state: &mut State, job: JobUid, by: i32) {
 type Closed = (RunId, Option<Timestamp>);
 
 /// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
-fn release(tx: &mut Tx<'_>, job: JobUid, closed: Option<Closed>) {
-    loop {
+fn release(tx: &mut Tx<'_>, job: JobUid, mut closed: Option<Closed>) {
+    let mut late = Vec::new();
+    while late.len() < LATE_AT_ONCE {
         let Some(row) = tx.state.jobs.get(&job) else {
-            return;
+            break;
         };
         if row.job.waiting_runs == 0 {
-            return;
+            break;
         }
         let running = row.job.active_runs.saturating_sub(row.job.waiting_runs);
         let now = tx.now;
         let mut waiting = tx.state.runs.values_mut().filter(|run| run.job == job);
         let Some(run) = waiting.find(|run| run.waits.is_some() && !run.state.is_closed()) else {
-            return;
+            break;
         };
         run.dead_by = run.dead_by.max(closed.and_then(|(_, dead_by)| dead_by));
-        let id = run.id;
+        let (id, dead_by) = (run.id, run.dead_by);
         match turn(run, running, now) {
-            Turn::Wait => return,
-            // Closing it looks for the next one in its place.
+            Turn::Wait => break,
             Turn::TooLate => {
-                stop(tx, id, StopCause::Cancel, STARTING_DEADLINE);
-                return;
+                begin_stop(tx, id, StopCause::Cancel, STARTING_DEADLINE);
+                let Some((_, outcome)) = close(tx, id) else {
+                    break;
+                };
+                // The next one has its place.
+                closed = Some((id, dead_by));
+                late.push((id, outcome));
             }
             Turn::Start(at) => start(tx, id, at, closed),
         }
+    }
+    for (id, outcome) in late.into_iter().rev() {
+        chains::end(tx, id, outcome);
     }
 }
 
@@ -236,8 +245,20 @@ pub(super) fn progress(state: &State, run: RunId) -> Progress {
     sum
 }
 
-/// Settles the run if nothing of it is open.
+/// Settles the run if nothing of it is open, and sees to what waits for that.
 pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState> {
+    let (closed, outcome) = close(tx, id)?;
+    let run = tx.state.runs.get(&id)?;
+    let (job, of_backfill) = (run.job, run.backfill.is_some());
+    release(tx, job, Some(closed));
+    if !of_backfill {
+        chains::end(tx, id, outcome);
+    }
+    Some(outcome)
+}
+
+/// Settles the run if nothing of it is open; its outcome.
+fn close(tx: &mut Tx<'_>, id: RunId) -> Option<(Closed, RunState)> {
     let run = tx.state.runs.get(&id)?;
     let sums = progress(tx.state, id);
     let settled = settled(run, &sums)?;
@@ -253,7 +274,6 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
     let (ver, job) = (run.ver, run.job);
     let (waited, dead_by) = (run.waits.take().is_some(), run.dead_by);
     let (lane, round) = (run.backfill, run.round);
-    let of_backfill = lane.is_some();
     if let Some(lane) = lane {
         backfills::closed(tx, lane, (id, round), outcome, true);
     } else if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
@@ -268,11 +288,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState>
         ..Happened::new(Kind::RunSettled, from.word(), outcome.word())
     };
     tx.event(Entity::Run(id), ver, happened);
-    release(tx, job, Some((id, dead_by)));
-    if !of_backfill {
-        chains::end(tx, id, outcome);
-    }
-    Some(outcome)
+    Some(((id, dead_by), outcome))
 }
 
 pub(super) fn list(state: &State, filter: &RunFilter, page: &Page<RunId>) -> Vec<Run> {
@@ -320,8 +336,16 @@ pub(super) fn request_stop(
 
 /// Records the stop, cancels what waits, settles if that was all.
 pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) -> Option<RunState> {
+    begin_stop(tx, id, cause, detail);
+    settle_if_complete(tx, id)
+}
+
+/// Records the stop and cancels what waits.
+fn begin_stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) {
     let now = tx.now;
-    let run = tx.state.runs.get_mut(&id)?;
+    let Some(run) = tx.state.runs.get_mut(&id) else {
+        return;
+    };
     if run.stop.is_none() {
         run.stop = Some((cause, now));
         run.stop_detail = detail.to_owned();
@@ -336,7 +360,6 @@ pub(super) fn stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) -
         tx.event(Entity::Run(id), ver, happened);
     }
     stop_waiting(tx, id, cause);
-    settle_if_complete(tx, id)
 }
 
 /// Cancels the shards of a run that wait for a grant.

@@ -13,7 +13,7 @@ use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
 
 use super::jobs::array;
 use super::param::params;
-use super::row::{at, int, opt_at};
+use super::row::{Row, at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, runs, sql};
 
@@ -88,8 +88,9 @@ pub(super) async fn list_running(
     page: &Page<BackfillId>,
 ) -> Result<Vec<Backfill>> {
     let after = int(page.after.unwrap_or_default().0);
-    let params = (array(partitions), after, capped(page));
-    read.all(sql::LIST_RUNNING_BACKFILLS, params, |row| row.backfill())
+    let params = |most: u32| (array(partitions), after, most);
+    let backfill = |row: Row<'_>| row.backfill();
+    read.sound_page(sql::LIST_RUNNING_BACKFILLS, capped(page), params, backfill)
         .await
 }
 

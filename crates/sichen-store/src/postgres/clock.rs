@@ -3,15 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Entity;
 use sichen_core::model::DutyKey;
-use sichen_core::port::{Fence, Holder, Shorter};
-use sichen_core::timekeeping::{Kept, MAX_STEP, Reading, Standing, Timekeeper, Told};
+use sichen_core::port::{Error, Fence, Holder, Shorter};
+use sichen_core::timekeeping::{CLOCK_KEY, Kept, MAX_STEP, Reading, Standing, Timekeeper, Told};
 
 use super::param::Param;
 use super::row::{at, int};
 use super::sql;
 use super::tx::{Result, Tx};
 use crate::clock::{Clock, SystemClock, report};
+use crate::happened::clock_accepted;
 
 /// How far the stored mark may lie behind.
 const MARK_LAG_MICROS: i64 = 1_000_000;
@@ -82,7 +84,8 @@ impl Time {
     }
 }
 
-/// Believes the clock, and gives all that is not over as much more time as it stepped ahead.
+/// Believes the clock, and gives all that is not over as much more time as it stepped ahead. To be called
+/// in turn ([`Turn::Clock`](super::kept::Turn)), or two would both see the step that one of them accepts.
 pub(super) async fn accept(tx: &mut Tx) -> Result<Option<SignedDuration>> {
     let told = tx.told();
     if !told.held {
@@ -97,7 +100,13 @@ pub(super) async fn accept(tx: &mut Tx) -> Result<Option<SignedDuration>> {
     tx.run(sql::SHIFT_SHARDS, [micros]).await?;
     tx.run(sql::SHIFT_SESSIONS, (micros, now)).await?;
     tx.run(sql::SHIFT_NODES, (micros, now)).await?;
-    tx.must(sql::ACCEPT_CLOCK, [at(told.wall)]).await?;
+    // Last, for others write this row behind what they lock.
+    let params = (at(told.wall), tx.accepts());
+    if !tx.run_one(sql::ACCEPT_CLOCK, params).await? {
+        return Err(Error::Busy("another step of the clock was accepted".into()));
+    }
+    let happened = clock_accepted(told.now, told.wall);
+    tx.event(&Entity::Duty(CLOCK_KEY.to_owned()), 0, &happened)?;
     Ok(Some(step))
 }
 

@@ -86,6 +86,8 @@ async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
     Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))
 }
 
+/// Takes free duties. One that somebody writes under is left for the next time: that may be an owner who
+/// stands still. What has no row is locked by the turn ([`Turn::Claim`](super::kept::Turn)).
 pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Result<Vec<Fence>> {
     let mut owned = Vec::new();
     if !is_alive(tx, node).await? || restored::get(tx).await?.is_some() {
@@ -93,6 +95,7 @@ pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Resu
     }
     for key in keys {
         let text = key.text();
+        let locked = tx.kept(|kept| kept.duties.contains_key(&text));
         let row = tx.duty(&text).await?;
         let (term, owner) = row
             .as_ref()
@@ -102,6 +105,7 @@ pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Resu
             continue;
         }
         let evidence = match owner {
+            _ if row.is_some() && !locked => continue,
             None if term == Term(0) => "first",
             None => "released",
             Some(other) if !is_alive(tx, other).await? => "expired",
@@ -156,7 +160,7 @@ pub(super) async fn list(read: &Read) -> Result<(Vec<Node>, Vec<Duty>)> {
         .all(sql::LIST_NODES, [read.clock()], |row| row.node())
         .await?;
     let mut duties = read
-        .all(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))
+        .sound(sql::LIST_DUTIES, (), |row| Ok(row.duty()?.duty))
         .await?;
     duties.sort_by(|a, b| a.key.cmp(&b.key));
     Ok((nodes, duties))

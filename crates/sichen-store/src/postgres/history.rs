@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::model::{Decision, Dump, DutyKey};
-use sichen_core::port::{Error, EventFilter, Fence, Page};
+use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use tokio::sync::mpsc;
 
@@ -14,7 +14,7 @@ use super::{capped, jobs, sql};
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
-const OPS: u32 = 1_000;
+const OPS: u32 = 10_000;
 
 pub(super) async fn list_events(
     read: &Read,
@@ -48,7 +48,7 @@ pub(super) async fn remove(
     fence: &Fence,
     before: Timestamp,
     limit: u32,
-) -> Result<u32> {
+) -> Result<Removed> {
     if fence.key != DutyKey::Janitor || !tx.under(fence).await? {
         return Err(Error::Busy(format!(
             "duty {} has a newer owner than term {}",
@@ -69,6 +69,7 @@ pub(super) async fn remove(
             ))
         })
         .await?;
+    let found = u32::try_from(old.len()).unwrap_or(u32::MAX);
     let ids: Vec<RunId> = old.iter().map(|(id, ..)| *id).collect();
     tx.lock_runs(&ids).await?;
     tx.tell_time().await?;
@@ -88,24 +89,30 @@ pub(super) async fn remove(
             jobs::insert_decision(tx, job, &decision).await?;
         }
     }
-    forget_ops(tx, before).await?;
-    Ok(removed)
+    let more_ops = forget_ops(tx, before).await?;
+    Ok(Removed {
+        runs: removed,
+        more: found == limit || more_ops,
+    })
 }
 
-/// Forgets operations as old as the history that goes: nobody asks for them any more.
-async fn forget_ops(tx: &Tx, before: Timestamp) -> Result<()> {
+/// Forgets operations as old as the history that goes: nobody asks for them any more. Whether there may be
+/// more of them.
+async fn forget_ops(tx: &Tx, before: Timestamp) -> Result<bool> {
     let oldest = tx
         .all(sql::LIST_OLD_OPS, [OPS], |row| {
             Ok((row.int(0)?, row.at(1)?))
         })
         .await?;
-    for (n, at) in oldest {
-        if at >= before {
-            break;
-        }
-        tx.run(sql::DELETE_OP, [n]).await?;
+    let old = oldest.iter().take_while(|(_, at)| *at < before);
+    let (mut forgotten, mut last) = (0, None);
+    for (n, _) in old {
+        (forgotten, last) = (forgotten + 1, Some(*n));
     }
-    Ok(())
+    if let Some(last) = last {
+        tx.run(sql::DELETE_OPS, [last]).await?;
+    }
+    Ok(forgotten == OPS)
 }
 
 /// Hands the log on in its order, some events at a time: all of it, or what is about as young as

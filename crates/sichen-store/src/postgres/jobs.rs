@@ -12,7 +12,7 @@ use sichen_core::port::{
 use sichen_core::schedule::zones::Zones;
 
 use super::param::params;
-use super::row::{at, int, opt_at};
+use super::row::{Row, at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{calendars, capacities, capped, chains, runs, sql};
 
@@ -208,8 +208,9 @@ pub(super) async fn list_due(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<Job>> {
-    let params = (at(until), array(partitions), limit, read.clock());
-    read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
+    let params = |most: u32| (at(until), array(partitions), most, read.clock());
+    let job = |row: Row<'_>| Ok(row.job()?.job);
+    read.sound_page(sql::LIST_DUE_JOBS, limit, params, job)
         .await
 }
 
@@ -222,8 +223,9 @@ pub(super) async fn list_outdated(
     if read.told().held {
         return Ok(Vec::new());
     }
-    let params = (data, array(partitions), limit);
-    read.all(sql::LIST_OUTDATED_JOBS, params, |row| Ok(row.job()?.job))
+    let params = |most: u32| (data, array(partitions), most);
+    let job = |row: Row<'_>| Ok(row.job()?.job);
+    read.sound_page(sql::LIST_OUTDATED_JOBS, limit, params, job)
         .await
 }
 

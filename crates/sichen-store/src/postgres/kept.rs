@@ -7,25 +7,26 @@
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
 //!   forgotten.
+//! - A locked row that makes no sense is not kept: whoever needs it fails when it asks for it.
 //!
 //! # Not here
 //! Which rows a use case locks: its call in [`super`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::{try_join_all, try_join3};
 use jiff::Timestamp;
 use sichen_core::dispatch::queue::Place;
 use sichen_core::ids::{JobUid, NodeId, RunId, SessionId, ShardKey};
-use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::{RunState, WaitsFor};
 use sichen_core::model::{Run, Session};
 use sichen_core::name::{JobName, Name};
-use sichen_core::port::{Error, NewRun};
+use sichen_core::port::{Error, MAX_BATCH, NewRun};
 use sichen_core::schedule::follow::Chain;
 use sichen_core::schedule::zones::Zones;
 
-use super::row::{DutyRow, JobRow, ShardRow, int};
+use super::row::{DutyRow, JobRow, Row, ShardRow, int};
 use super::sql;
 use super::tx::{Result, Tx};
 
@@ -91,6 +92,12 @@ impl Locks {
     }
 }
 
+/// Whether a new run takes the place of those that are open.
+pub(super) fn replaces(run: &NewRun) -> bool {
+    run.waits
+        .is_some_and(|waits| waits.what == WaitsFor::Replaced)
+}
+
 /// Ids, queues and turns of places.
 pub(super) fn columns(places: &[Place]) -> (Vec<i64>, Vec<i64>, Vec<i64>) {
     let ids = places.iter().map(|place| int(place.run.0)).collect();
@@ -116,9 +123,17 @@ impl Tx {
         Ok(())
     }
 
+    /// Locks those duties against change that nobody holds a lock on.
+    pub async fn lock_free_duties(&self, keys: Vec<String>) -> Result<()> {
+        let of = |row: Row<'_>| Ok((row.text(0)?, row.duty()?));
+        let rows = self.all(sql::LOCK_FREE_DUTIES, [keys], of).await?;
+        self.kept(|kept| kept.duties.extend(rows));
+        Ok(())
+    }
+
     pub async fn lock_jobs(&self, uids: Vec<uuid::Uuid>) -> Result<()> {
         if !uids.is_empty() {
-            let rows = self.all(sql::LOCK_JOBS, [uids], |row| row.job()).await?;
+            let rows = self.sound(sql::LOCK_JOBS, [uids], |row| row.job()).await?;
             self.keep_jobs(rows);
         }
         Ok(())
@@ -142,7 +157,7 @@ impl Tx {
         }
         let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
         let jobs = self
-            .all(sql::LOCK_JOBS_OF_RUNS, [ids], |row| row.job())
+            .sound(sql::LOCK_JOBS_OF_RUNS, [ids], |row| row.job())
             .await?;
         self.keep_jobs(jobs);
         Ok(())
@@ -154,10 +169,29 @@ impl Tx {
             return Ok(());
         }
         let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
-        let rows = self.all(sql::LOCK_RUNS, [ids], |row| row.run()).await?;
+        let rows = self.sound(sql::LOCK_RUNS, [ids], |row| row.run()).await?;
         let rows = rows.into_iter().map(|run| (run.id, Arc::new(run)));
         self.kept(|kept| kept.runs.extend(rows));
         Ok(())
+    }
+
+    /// The open runs of a job, newest first, as many as one run replaces.
+    pub async fn open_runs(&self, job: JobUid) -> Result<Vec<RunId>> {
+        let params = (i64::MAX, int(MAX_BATCH as u64), job.0);
+        self.all(sql::LIST_OPEN_RUNS, params, |row| Ok(RunId(row.u64(0)?)))
+            .await
+    }
+
+    /// Locks the runs whose place is taken by these new ones of locked jobs: under a job's lock none is
+    /// opened and none closes.
+    pub async fn lock_replaced(&self, runs: &[&NewRun]) -> Result<()> {
+        let runs = runs.iter().filter(|run| replaces(run));
+        let jobs: BTreeSet<JobUid> = runs.map(|run| run.job).collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let open = try_join_all(jobs.into_iter().map(|job| self.open_runs(job)));
+        self.lock_run_rows(&open.await?.concat()).await
     }
 
     pub async fn lock_shards(&self, keys: &[ShardKey]) -> Result<Vec<SessionId>> {
@@ -167,7 +201,7 @@ impl Tx {
         let runs: Vec<i64> = keys.iter().map(|key| int(key.run.0)).collect();
         let numbers: Vec<i64> = keys.iter().map(|key| i64::from(key.no.0)).collect();
         let rows = self
-            .all(sql::LOCK_SHARDS, (runs, numbers), |row| row.shard())
+            .sound(sql::LOCK_SHARDS, (runs, numbers), |row| row.shard())
             .await?;
         let holders = rows.iter().filter_map(|row| row.shard.session).collect();
         let rows = rows.into_iter().map(|row| (row.shard.key, row));
@@ -181,7 +215,7 @@ impl Tx {
         }
         let ids: Vec<i64> = ids.iter().map(|id| int(id.0)).collect();
         let rows = self
-            .all(sql::LOCK_SESSIONS, [ids], |row| row.session())
+            .sound(sql::LOCK_SESSIONS, [ids], |row| row.session())
             .await?;
         let rows = rows.into_iter().map(|session| (session.id, session));
         self.kept(|kept| kept.sessions.extend(rows));
@@ -493,4 +527,6 @@ pub(super) enum Turn {
     Capacity = 5,
     /// Setting what a namespace may have, which may not have a row yet.
     Namespace = 6,
+    /// Accepting a step of the clock.
+    Clock = 7,
 }

@@ -30,6 +30,7 @@ use super::runs;
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
+use crate::spoilt::pass_over;
 
 pub(super) async fn list_ready(
     read: &Read,
@@ -50,7 +51,7 @@ pub(super) async fn list_ready(
         window.job,
     ];
     let open: Vec<Run> = read
-        .all(sql::LIST_READY_RUNS, params, |row| row.run())
+        .sound(sql::LIST_READY_RUNS, params, |row| row.run())
         .await?;
     if open.is_empty() {
         return Ok(Vec::new());
@@ -344,7 +345,7 @@ pub(super) async fn list_overdue(
     grace: SignedDuration,
     limit: u32,
 ) -> Result<Vec<Overdue>> {
-    let limit = limit as usize;
+    let most = limit as usize;
     let over = read
         .all(sql::LIST_HOLDERS, (pool.as_str(), read.clock()), |row| {
             Ok(row.opt_u64(0)?.map(SessionId))
@@ -355,11 +356,11 @@ pub(super) async fn list_overdue(
     }
     let mut found = BTreeMap::new();
     for session in over.into_iter().flatten() {
-        if found.len() >= limit {
+        if found.len() >= most {
             break;
         }
         for row in read
-            .all(sql::LIST_LEASES, (int(session.0), pool.as_str()), |row| {
+            .sound(sql::LIST_LEASES, (int(session.0), pool.as_str()), |row| {
                 row.shard()
             })
             .await?
@@ -367,24 +368,26 @@ pub(super) async fn list_overdue(
             found.insert(row.shard.key, (row.shard, true));
         }
     }
-    if found.len() < limit {
+    if found.len() < most {
         let grace = i64::try_from(grace.as_micros()).unwrap_or(i64::MAX);
-        let params = (pool.as_str(), read.clock(), int(limit as u64), grace);
+        let params = |most: u32| (pool.as_str(), read.clock(), most, grace);
         for row in read
-            .all(sql::LIST_TIMED_OUT, params, |row| row.shard())
+            .sound_page(sql::LIST_TIMED_OUT, limit, params, |row| row.shard())
             .await?
         {
             found.entry(row.shard.key).or_insert((row.shard, false));
         }
     }
-    let mut overdue = Vec::with_capacity(found.len().min(limit));
+    let mut overdue = Vec::with_capacity(found.len().min(most));
     let mut runs: BTreeMap<RunId, Arc<Run>> = BTreeMap::new();
-    for (key, (shard, session_over)) in found.into_iter().take(limit) {
+    for (key, (shard, session_over)) in found.into_iter().take(most) {
         let run = match runs.get(&key.run) {
             Some(run) => run,
             None => {
-                let Some(run) = read.run_row(key.run).await? else {
-                    return Err(Error::Corrupt(format!("shard {key} has no run")));
+                let run = read.run_row(key.run).await;
+                let lost = || Error::Corrupt(format!("shard {key} has no run"));
+                let Some(run) = pass_over(run.and_then(|run| run.ok_or_else(lost)))? else {
+                    continue;
                 };
                 runs.entry(key.run).or_insert(run)
             }

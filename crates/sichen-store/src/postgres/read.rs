@@ -36,6 +36,7 @@ use super::link::{Link, Ready};
 use super::param::{Param, Params};
 use super::row::{self, DutyRow, JobRow, Row, ShardRow, int};
 use super::sql;
+use crate::spoilt::{pass_over, wider};
 
 /// Statements on their way at once.
 const IN_FLIGHT: usize = 1_000;
@@ -196,6 +197,11 @@ impl Read {
         self.limited = meta.limited;
     }
 
+    /// How many steps of the clock the database had accepted when it was read.
+    pub fn accepts(&self) -> u32 {
+        self.clock.accepts
+    }
+
     /// The clock as it was read, with what is wrong with it.
     pub fn told(&self) -> Told {
         self.told
@@ -321,6 +327,38 @@ impl Read {
         let params = params.list();
         let rows = self.rows(statement, params).await?;
         rows.iter().map(row::row).map(f).collect()
+    }
+
+    /// Every row that makes sense.
+    pub async fn sound<T>(
+        &self,
+        statement: &'static str,
+        params: impl Params,
+        mut f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let all = self.all(statement, params, |row| pass_over(f(row))).await?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The first `limit` rows that make sense; `params` are those for a limit.
+    pub async fn sound_page<T, P: Params>(
+        &self,
+        statement: &'static str,
+        limit: u32,
+        params: impl Fn(u32) -> P,
+        mut f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut most = limit;
+        loop {
+            let all = self.all(statement, params(most), |row| pass_over(f(row)));
+            let all = all.await?;
+            let found = all.len();
+            let sound: Vec<T> = all.into_iter().flatten().collect();
+            match wider(limit, most, found, sound.len()) {
+                Some(wider) => most = wider,
+                None => return Ok(sound),
+            }
+        }
     }
 
     pub async fn count(&self, statement: &'static str, params: impl Params) -> Result<u32> {

@@ -1,19 +1,20 @@
 //! Runs: written, stopped, settled, reopened.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use sichen_core::dispatch::queue::Place;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
+    LATE_AT_ONCE, STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
 use sichen_core::model::{DutyKey, Run, Shard, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
-    RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
 };
 
 use super::batch::{Batched, ROWS};
@@ -151,14 +152,11 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     Ok(CreateVerdict::Created(id, Some(granted)))
 }
 
-/// The open runs of a locked job, oldest first, as many as one run replaces; locked.
+/// The open runs of a locked job, oldest first, as many as one run replaces: locked too, or written in
+/// this transaction ([`Tx::lock_replaced`]).
 async fn open(tx: &Tx, job: JobUid) -> Result<Vec<RunId>> {
-    let params = (i64::MAX, int(MAX_BATCH as u64), job.0);
-    let mut open = tx
-        .all(sql::LIST_OPEN_RUNS, params, |row| Ok(RunId(row.u64(0)?)))
-        .await?;
+    let mut open = tx.open_runs(job).await?;
     open.reverse();
-    tx.lock_runs(&open).await?;
     Ok(open)
 }
 
@@ -173,34 +171,42 @@ pub(super) async fn note_dead_by(tx: &Tx, run: RunId, dead_by: Timestamp) -> Res
 type Closed = (RunId, Option<Timestamp>);
 
 /// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
-async fn release(tx: &mut Tx, job: JobUid, closed: Option<Closed>) -> Result<()> {
-    loop {
+async fn release(tx: &mut Tx, job: JobUid, mut closed: Option<Closed>) -> Result<()> {
+    let mut late = Vec::new();
+    while late.len() < LATE_AT_ONCE {
         let Some(JobRow { job: row, .. }) = tx.job(job).await? else {
-            return Ok(());
+            break;
         };
         if row.waiting_runs == 0 {
-            return Ok(());
+            break;
         }
         let running = row.active_runs.saturating_sub(row.waiting_runs);
         let first = tx.one(sql::GET_FIRST_WAITING, [job.0], |row| row.run());
         let Some(mut run) = first.await? else {
-            return Ok(());
+            break;
         };
         if let Some(dead_by) = closed.and_then(|(_, dead_by)| dead_by) {
             note_dead_by(tx, run.id, dead_by).await?;
             run.dead_by = run.dead_by.max(Some(dead_by));
         }
         match turn(&run, running, tx.now) {
-            Turn::Wait => return Ok(()),
-            // Closing it looks for the next one in its place.
+            Turn::Wait => break,
             Turn::TooLate => {
-                let stopped = stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE);
-                Box::pin(stopped).await?;
-                return Ok(());
+                begin_stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE).await?;
+                let Some(ended) = close(tx, run.id).await? else {
+                    break;
+                };
+                // The next one has its place.
+                closed = Some((run.id, run.dead_by));
+                late.push(ended);
             }
             Turn::Start(ready_at) => start(tx, &run, ready_at, closed).await?,
         }
     }
+    for (run, outcome) in late.into_iter().rev() {
+        chains::end(tx, &run, outcome).await?;
+    }
+    Ok(())
 }
 
 /// A waiting run may start from `ready_at` on.
@@ -304,8 +310,20 @@ pub(super) fn insert_leased(tx: &Tx, shard: &Shard, place: Place, pool: &Name) -
     Ok(())
 }
 
-/// Settles the run if nothing of it is open.
+/// Settles the run if nothing of it is open, and sees to what waits for that.
 pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<RunState>> {
+    let Some((run, outcome)) = close(tx, id).await? else {
+        return Ok(None);
+    };
+    release(tx, run.job, Some((id, run.dead_by))).await?;
+    if run.backfill.is_none() {
+        chains::end(tx, &run, outcome).await?;
+    }
+    Ok(Some(outcome))
+}
+
+/// Settles the run if nothing of it is open; the run as it was, and its outcome.
+async fn close(tx: &mut Tx, id: RunId) -> Result<Option<(Arc<Run>, RunState)>> {
     let Some(run) = tx.run_row(id).await? else {
         return Ok(None);
     };
@@ -334,11 +352,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
-    release(tx, run.job, Some((id, run.dead_by))).await?;
-    if run.backfill.is_none() {
-        chains::end(tx, &run, outcome).await?;
-    }
-    Ok(Some(outcome))
+    Ok(Some((run, outcome)))
 }
 
 pub(super) async fn list(read: &Read, filter: &RunFilter, page: &Page<RunId>) -> Result<Vec<Run>> {
@@ -412,8 +426,14 @@ pub(super) async fn stop(
     cause: StopCause,
     detail: &str,
 ) -> Result<Option<RunState>> {
+    begin_stop(tx, id, cause, detail).await?;
+    settle_if_complete(tx, id).await
+}
+
+/// Records the stop and cancels what waits.
+async fn begin_stop(tx: &mut Tx, id: RunId, cause: StopCause, detail: &str) -> Result<()> {
     let Some(run) = tx.run_row(id).await? else {
-        return Ok(None);
+        return Ok(());
     };
     if run.stop.is_none() {
         tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))
@@ -428,8 +448,7 @@ pub(super) async fn stop(
         };
         tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     }
-    stop_waiting(tx, &run, cause).await?;
-    settle_if_complete(tx, id).await
+    stop_waiting(tx, &run, cause).await
 }
 
 /// The parts of a closed or waiting shard's row that reopening and stopping look at.

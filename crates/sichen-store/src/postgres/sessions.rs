@@ -170,9 +170,9 @@ pub(super) async fn list(read: &Read, pool: Option<&Name>) -> Result<Vec<(Sessio
     match pool {
         Some(pool) => {
             let params = [pool.as_str()];
-            read.all(sql::LIST_SESSIONS_OF_POOL, params, held).await
+            read.sound(sql::LIST_SESSIONS_OF_POOL, params, held).await
         }
-        None => read.all(sql::LIST_SESSIONS, (), held).await,
+        None => read.sound(sql::LIST_SESSIONS, (), held).await,
     }
 }
 

@@ -26,7 +26,7 @@ use sichen_core::port::{Error, Fence, NewRun, Op};
 use super::batch::Gathered;
 use super::clock::Time;
 pub(super) use super::fault::Result;
-use super::kept::Locks;
+use super::kept::{Locks, replaces};
 use super::param::{Param, Params, params};
 pub(super) use super::read::{Common, Read};
 use super::read::{answer, locked, sent};
@@ -83,6 +83,11 @@ impl Tx {
         }
     }
 
+    /// Names the operation for events, where it is not recorded: what is done may be done twice.
+    pub fn named(&mut self, op: Op) {
+        self.op.get_or_insert(op);
+    }
+
     /// Records the operation: sent ahead of everything else.
     pub async fn record(&mut self) -> Result<()> {
         if let Some(op) = &self.op {
@@ -116,6 +121,12 @@ impl Tx {
             for statement in [sql::FIND_RUN, sql::NEXT_IDS, sql::COUNT_HELD] {
                 self.ready(statement).await?;
             }
+        }
+        if runs.iter().any(|run| replaces(run)) {
+            // Which these are is to be asked under their jobs' locks, and they come before sessions.
+            self.lock_duties(locks.duties.clone(), true).await?;
+            self.lock_jobs(locks.jobs.clone()).await?;
+            self.lock_replaced(runs).await?;
         }
         // Polled in this order, and so sent in it.
         let jobs_of = if locks.closing {

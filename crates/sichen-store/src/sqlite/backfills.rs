@@ -12,7 +12,7 @@ use sichen_core::model::{DutyKey, partition_of};
 use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
 
 use super::jobs::json_array;
-use super::row::{at, blob, int, opt_at};
+use super::row::{Row, at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, runs, sql};
 
@@ -78,8 +78,9 @@ pub(super) fn list_running(
     page: &Page<BackfillId>,
 ) -> Result<Vec<Backfill>> {
     let after = int(page.after.unwrap_or_default().0);
-    let params = (json_array(partitions), after, capped(page));
-    read.all(sql::LIST_RUNNING_BACKFILLS, params, |row| row.backfill())
+    let params = |most| (json_array(partitions), after, most);
+    let backfill = |row: Row<'_>| row.backfill();
+    read.sound_page(sql::LIST_RUNNING_BACKFILLS, capped(page), params, backfill)
 }
 
 pub(super) fn list_revisions(

@@ -1,13 +1,15 @@
 //! A clock's step that is accepted, and leases while it is behind.
 
 use jiff::SignedDuration;
+use sichen_core::event::Entity;
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Fence, Holder, Shorter};
-use sichen_core::timekeeping::Standing;
+use sichen_core::timekeeping::{CLOCK_KEY, Standing};
 
 use super::row::{at, int};
 use super::sql;
 use super::tx::{Result, Tx};
+use crate::happened::clock_accepted;
 
 /// Believes the clock, and gives all that is not over as much more time as it stepped ahead.
 pub(super) fn accept(tx: &mut Tx<'_>) -> Result<Option<SignedDuration>> {
@@ -26,6 +28,8 @@ pub(super) fn accept(tx: &mut Tx<'_>) -> Result<Option<SignedDuration>> {
     tx.run(sql::SHIFT_NODES, (micros, now))?;
     tx.must(sql::ACCEPT_CLOCK, [at(told.wall)])?;
     tx.counters.accepts += 1;
+    let happened = clock_accepted(told.now, told.wall);
+    tx.event(&Entity::Duty(CLOCK_KEY.to_owned()), 0, &happened)?;
     Ok(Some(step))
 }
 

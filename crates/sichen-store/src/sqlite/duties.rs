@@ -124,7 +124,7 @@ pub(super) fn release(tx: &mut Tx<'_>, fences: &[Fence]) -> Result<()> {
 
 pub(super) fn list(read: &Read<'_>) -> Result<(Vec<Node>, Vec<Duty>)> {
     let nodes = read.all(sql::LIST_NODES, [at(read.now)], |row| row.node())?;
-    let mut duties = read.all(sql::LIST_DUTIES, [], |row| Ok(row.duty()?.duty))?;
+    let mut duties = read.sound(sql::LIST_DUTIES, [], |row| Ok(row.duty()?.duty))?;
     duties.sort_by(|a, b| a.key.cmp(&b.key));
     Ok((nodes, duties))
 }

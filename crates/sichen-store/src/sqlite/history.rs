@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::model::{Decision, Dump, DutyKey};
-use sichen_core::port::{Error, EventFilter, Fence, Page};
+use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
@@ -12,7 +12,7 @@ use super::{capped, jobs, sql};
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
-const OPS: u32 = 1_000;
+const OPS: u32 = 10_000;
 
 pub(super) fn list_events(
     read: &Read<'_>,
@@ -34,7 +34,12 @@ pub(super) fn list_events(
     }
 }
 
-pub(super) fn remove(tx: &mut Tx<'_>, fence: &Fence, before: Timestamp, limit: u32) -> Result<u32> {
+pub(super) fn remove(
+    tx: &mut Tx<'_>,
+    fence: &Fence,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Removed> {
     if fence.key != DutyKey::Janitor || !tx.under(fence)? {
         return Err(Error::Busy(format!(
             "duty {} has a newer owner than term {}",
@@ -65,22 +70,28 @@ pub(super) fn remove(tx: &mut Tx<'_>, fence: &Fence, before: Timestamp, limit: u
             jobs::insert_decision(tx, job, &decision)?;
         }
     }
-    forget_ops(tx, before)?;
-    Ok(removed)
+    let more_ops = forget_ops(tx, before)?;
+    Ok(Removed {
+        runs: removed,
+        more: removed == limit || more_ops,
+    })
 }
 
-/// Forgets operations as old as the history that goes: nobody asks for them any more.
-fn forget_ops(tx: &Tx<'_>, before: Timestamp) -> Result<()> {
+/// Forgets operations as old as the history that goes: nobody asks for them any more. Whether there may be
+/// more of them.
+fn forget_ops(tx: &Tx<'_>, before: Timestamp) -> Result<bool> {
     let oldest = tx.all(sql::LIST_OLD_OPS, [OPS], |row| {
         Ok((row.int(0)?, row.at(1)?))
     })?;
-    for (n, at) in oldest {
-        if at >= before {
-            break;
-        }
-        tx.must(sql::DELETE_OP, [n])?;
+    let old = oldest.iter().take_while(|(_, at)| *at < before);
+    let (mut forgotten, mut last) = (0, None);
+    for (n, _) in old {
+        (forgotten, last) = (forgotten + 1, Some(*n));
     }
-    Ok(())
+    if let Some(last) = last {
+        tx.run(sql::DELETE_OPS, [last])?;
+    }
+    Ok(forgotten == OPS)
 }
 
 /// Hands the log on in its order, some events at a time: all of it, or what is about as young as

@@ -11,7 +11,7 @@ use sichen_core::port::{
 };
 use sichen_core::schedule::zones::Zones;
 
-use super::row::{at, blob, int, opt_at};
+use super::row::{Row, at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{calendars, capacities, capped, chains, runs, sql};
 
@@ -205,8 +205,8 @@ pub(super) fn list_due(
     if read.told.held {
         return Ok(Vec::new());
     }
-    let params = (at(until), json_array(partitions), limit);
-    read.all(sql::LIST_DUE_JOBS, params, |row| Ok(row.job()?.job))
+    let params = |most| (at(until), json_array(partitions), most);
+    read.sound_page(sql::LIST_DUE_JOBS, limit, params, |row| Ok(row.job()?.job))
 }
 
 pub(super) fn list_outdated(
@@ -218,8 +218,9 @@ pub(super) fn list_outdated(
     if read.told.held {
         return Ok(Vec::new());
     }
-    let params = (data, json_array(partitions), limit);
-    read.all(sql::LIST_OUTDATED_JOBS, params, |row| Ok(row.job()?.job))
+    let params = |most| (data, json_array(partitions), most);
+    let job = |row: Row<'_>| Ok(row.job()?.job);
+    read.sound_page(sql::LIST_OUTDATED_JOBS, limit, params, job)
 }
 
 pub(super) fn list_decisions(

@@ -24,6 +24,7 @@ use super::row::{ShardRow, at, blob, int, opt_at, opt_micros};
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
+use crate::spoilt::pass_over;
 
 pub(super) fn list_ready(
     read: &Read<'_>,
@@ -37,11 +38,16 @@ pub(super) fn list_ready(
     let mut heads = Vec::new();
     while let Some(b) = walk.bound() {
         let params = (pool.as_str(), b.queue, b.turn, int(b.run.0), now);
-        let next = read.one(sql::LIST_READY_RUNS, params, |row| row.run())?;
-        let Some(run) = next else {
+        let next = read.one(sql::LIST_READY_RUNS, params, |row| {
+            Ok((row.0.place()?, pass_over(row.run())?))
+        })?;
+        let Some((place, run)) = next else {
             break;
         };
-        walk.took(Place::of(&run));
+        walk.took(place);
+        let Some(run) = run else {
+            continue;
+        };
         let id = run.id;
         let shards = read.all(sql::LIST_READY_SHARDS, (int(id.0), now, per_run), |row| {
             Ok((ShardKey::new(id, row.i32(0)?), Token(row.u64(1)?)))
@@ -333,35 +339,37 @@ pub(super) fn list_overdue(
     grace: SignedDuration,
     limit: u32,
 ) -> Result<Vec<Overdue>> {
-    let limit = limit as usize;
+    let most = limit as usize;
     let over = read.all(sql::LIST_HOLDERS, (pool.as_str(), at(read.now)), |row| {
         Ok(SessionId(row.u64(0)?))
     })?;
     let mut found = BTreeMap::new();
     for session in over {
-        if found.len() >= limit {
+        if found.len() >= most {
             break;
         }
-        for row in read.all(sql::LIST_LEASES, [int(session.0)], |row| row.shard())? {
+        for row in read.sound(sql::LIST_LEASES, [int(session.0)], |row| row.shard())? {
             found.insert(row.shard.key, (row.shard, true));
         }
     }
-    if found.len() < limit
+    if found.len() < most
         && let Ok(ended_by) = read.now.checked_sub(grace)
     {
-        let params = (pool.as_str(), at(ended_by), int(limit as u64));
-        for row in read.all(sql::LIST_TIMED_OUT, params, |row| row.shard())? {
+        let params = |most| (pool.as_str(), at(ended_by), most);
+        for row in read.sound_page(sql::LIST_TIMED_OUT, limit, params, |row| row.shard())? {
             found.entry(row.shard.key).or_insert((row.shard, false));
         }
     }
-    let mut overdue = Vec::with_capacity(found.len().min(limit));
+    let mut overdue = Vec::with_capacity(found.len().min(most));
     let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
-    for (key, (shard, session_over)) in found.into_iter().take(limit) {
+    for (key, (shard, session_over)) in found.into_iter().take(most) {
         let run = match runs.get(&key.run) {
             Some(run) => run,
             None => {
-                let Some(run) = read.run_row(key.run)? else {
-                    return Err(Error::Corrupt(format!("shard {key} has no run")));
+                let run = read.run_row(key.run);
+                let lost = || Error::Corrupt(format!("shard {key} has no run"));
+                let Some(run) = pass_over(run.and_then(|run| run.ok_or_else(lost)))? else {
+                    continue;
                 };
                 runs.entry(key.run).or_insert(run)
             }

@@ -4,6 +4,8 @@
 //! What a row means: `crate::row`.
 
 use rusqlite::types::{Null, ToSql, ToSqlOutput, Value, ValueRef};
+use sichen_core::dispatch::queue::Place;
+use sichen_core::ids::RunId;
 use sichen_core::port::Error;
 use uuid::Uuid;
 
@@ -47,6 +49,16 @@ pub(super) fn row<'a>(row: &'a rusqlite::Row<'a>) -> Row<'a> {
 }
 
 impl Line<'_> {
+    /// Where a run waits, by the columns that it is found by: also of one that makes no sense.
+    pub fn place(self) -> Result<Place> {
+        let number = |name| self.0.get::<_, i64>(name).map_err(fault);
+        Ok(Place {
+            queue: number("queue")?,
+            turn: number("turn")?,
+            run: RunId(u64::try_from(number("id")?).unwrap_or_default()),
+        })
+    }
+
     fn cell(&self, i: usize) -> Result<ValueRef<'_>> {
         self.0.get_ref(i).map_err(fault)
     }

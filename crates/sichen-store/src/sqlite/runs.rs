@@ -5,7 +5,7 @@ use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{BackfillId, JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::{
-    STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
+    LATE_AT_ONCE, STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
 use sichen_core::model::{DutyKey, Run, partition_of};
@@ -181,33 +181,42 @@ fn open(tx: &Tx<'_>, job: JobUid) -> Result<Vec<RunId>> {
 type Closed = (RunId, Option<Timestamp>);
 
 /// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
-fn release(tx: &mut Tx<'_>, job: JobUid, closed: Option<Closed>) -> Result<()> {
-    loop {
+fn release(tx: &mut Tx<'_>, job: JobUid, mut closed: Option<Closed>) -> Result<()> {
+    let mut late = Vec::new();
+    while late.len() < LATE_AT_ONCE {
         let Some(JobRow { job: row, .. }) = tx.job(job)? else {
-            return Ok(());
+            break;
         };
         if row.waiting_runs == 0 {
-            return Ok(());
+            break;
         }
         let running = row.active_runs.saturating_sub(row.waiting_runs);
         let first = tx.one(sql::GET_FIRST_WAITING, [blob(job.0)], |row| row.run())?;
         let Some(mut run) = first else {
-            return Ok(());
+            break;
         };
         if let Some(dead_by) = closed.and_then(|(_, dead_by)| dead_by) {
             tx.must(sql::NOTE_DEAD_BY, (int(run.id.0), at(dead_by)))?;
             run.dead_by = run.dead_by.max(Some(dead_by));
         }
         match turn(&run, running, tx.now) {
-            Turn::Wait => return Ok(()),
-            // Closing it looks for the next one in its place.
+            Turn::Wait => break,
             Turn::TooLate => {
-                stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE)?;
-                return Ok(());
+                begin_stop(tx, run.id, StopCause::Cancel, STARTING_DEADLINE)?;
+                let Some(ended) = close(tx, run.id)? else {
+                    break;
+                };
+                // The next one has its place.
+                closed = Some((run.id, run.dead_by));
+                late.push(ended);
             }
             Turn::Start(ready_at) => start(tx, &run, ready_at, closed)?,
         }
     }
+    for (run, outcome) in late.into_iter().rev() {
+        chains::end(tx, &run, outcome)?;
+    }
+    Ok(())
 }
 
 /// A waiting run may start from `ready_at` on.
@@ -226,8 +235,20 @@ fn start(tx: &mut Tx<'_>, run: &Run, ready_at: Timestamp, closed: Option<Closed>
     tx.event(&Entity::Run(run.id), run.ver + 1, &happened)
 }
 
-/// Settles the run if nothing of it is open.
+/// Settles the run if nothing of it is open, and sees to what waits for that.
 pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunState>> {
+    let Some((run, outcome)) = close(tx, id)? else {
+        return Ok(None);
+    };
+    release(tx, run.job, Some((id, run.dead_by)))?;
+    if run.backfill.is_none() {
+        chains::end(tx, &run, outcome)?;
+    }
+    Ok(Some(outcome))
+}
+
+/// Settles the run if nothing of it is open; the run as it was, and its outcome.
+fn close(tx: &mut Tx<'_>, id: RunId) -> Result<Option<(Run, RunState)>> {
     let Some(run) = tx.run_row(id)? else {
         return Ok(None);
     };
@@ -258,11 +279,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         ..Happened::new(Kind::RunSettled, run.state.word(), outcome.word())
     };
     tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
-    release(tx, run.job, Some((id, run.dead_by)))?;
-    if run.backfill.is_none() {
-        chains::end(tx, &run, outcome)?;
-    }
-    Ok(Some(outcome))
+    Ok(Some((run, outcome)))
 }
 
 pub(super) fn list(read: &Read<'_>, filter: &RunFilter, page: &Page<RunId>) -> Result<Vec<Run>> {
@@ -326,8 +343,14 @@ pub(super) fn stop(
     cause: StopCause,
     detail: &str,
 ) -> Result<Option<RunState>> {
+    begin_stop(tx, id, cause, detail)?;
+    settle_if_complete(tx, id)
+}
+
+/// Records the stop and cancels what waits.
+fn begin_stop(tx: &mut Tx<'_>, id: RunId, cause: StopCause, detail: &str) -> Result<()> {
     let Some(run) = tx.run_row(id)? else {
-        return Ok(None);
+        return Ok(());
     };
     if run.stop.is_none() {
         tx.must(sql::STOP_RUN, (int(id.0), cause.word(), at(tx.now), detail))?;
@@ -340,8 +363,7 @@ pub(super) fn stop(
         };
         tx.event(&Entity::Run(id), run.ver + 1, &happened)?;
     }
-    stop_waiting(tx, id, cause)?;
-    settle_if_complete(tx, id)
+    stop_waiting(tx, id, cause)
 }
 
 /// The parts of a closed or waiting shard's row that reopening and stopping look at.

@@ -140,10 +140,10 @@ fn end_now(tx: &mut Tx<'_>, session: &Session, cause: &str) -> Result<()> {
 
 pub(super) fn list(read: &Read<'_>, pool: Option<&Name>) -> Result<Vec<(Session, u32)>> {
     let sessions = match pool {
-        Some(pool) => read.all(sql::LIST_SESSIONS_OF_POOL, [pool.as_str()], |row| {
+        Some(pool) => read.sound(sql::LIST_SESSIONS_OF_POOL, [pool.as_str()], |row| {
             row.session()
         }),
-        None => read.all(sql::LIST_SESSIONS, [], |row| row.session()),
+        None => read.sound(sql::LIST_SESSIONS, [], |row| row.session()),
     };
     let counted = sessions?.into_iter().map(|session| {
         let held = read.count(sql::COUNT_HELD, [int(session.id.0)])?;

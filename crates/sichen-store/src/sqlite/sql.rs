@@ -41,7 +41,7 @@ statements! {
     COUNT_RUNNING = "count_running",
     DELETE_EVENTS = "delete_events",
     DELETE_JOB = "delete_job",
-    DELETE_OP = "delete_op",
+    DELETE_OPS = "delete_ops",
     DELETE_RUN = "delete_run",
     DELETE_SHARDS = "delete_shards",
     DISCARD_SHARD = "discard_shard",

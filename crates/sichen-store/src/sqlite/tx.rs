@@ -19,6 +19,7 @@ use sichen_core::timekeeping::Told;
 use super::row::{self, DutyRow, JobRow, Row, ShardRow, at, blob, int};
 use super::sql;
 pub(super) use crate::happened::Happened;
+use crate::spoilt::{pass_over, wider};
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
@@ -89,6 +90,37 @@ impl<'c> Read<'c> {
             all.push(f(row::row(row))?);
         }
         Ok(all)
+    }
+
+    /// Every row that makes sense.
+    pub fn sound<T>(
+        &self,
+        statement: &str,
+        params: impl Params,
+        mut f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let all = self.all(statement, params, |row| pass_over(f(row)))?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The first `limit` rows that make sense; `params` are those for a limit.
+    pub fn sound_page<T, P: Params>(
+        &self,
+        statement: &str,
+        limit: u32,
+        params: impl Fn(u32) -> P,
+        mut f: impl FnMut(Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut most = limit;
+        loop {
+            let all = self.all(statement, params(most), |row| pass_over(f(row)))?;
+            let found = all.len();
+            let sound: Vec<T> = all.into_iter().flatten().collect();
+            match wider(limit, most, found, sound.len()) {
+                Some(wider) => most = wider,
+                None => return Ok(sound),
+            }
+        }
     }
 
     pub fn count(&self, statement: &str, params: impl Params) -> Result<u32> {
@@ -206,6 +238,11 @@ impl<'c> Tx<'c> {
             tx.repeated = !tx.run_one(sql::INSERT_OP, params)?;
         }
         Ok(tx)
+    }
+
+    /// Names the operation for events, where it is not recorded: what is done may be done twice.
+    pub fn named(&mut self, op: Op) {
+        self.op.get_or_insert(op);
     }
 
     /// Who writes.

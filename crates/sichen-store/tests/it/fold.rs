@@ -88,6 +88,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::ReportRefused => &[],
         Kind::StoreRestored => &["epoch", "mark"],
         Kind::RestoreDecided => &["evidence", "reason"],
+        Kind::ClockAccepted => &["from", "to"],
         Kind::CalendarApplied => &["version"],
         Kind::CapacityApplied => &["rate", "units"],
         Kind::BackfillCreated => &[
@@ -158,7 +159,11 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
     found.retain(|key| !["uses", "held_until"].contains(key));
     assert_eq!(found, keys(e), "the keys of {e:?}");
     let lost = e.cause == "lost_tail" && e.from.is_empty();
-    if lost || [Kind::StoreRestored, Kind::RestoreDecided].contains(&e.kind) {
+    let of_store = matches!(
+        e.kind,
+        Kind::StoreRestored | Kind::RestoreDecided | Kind::ClockAccepted
+    );
+    if lost || of_store {
         assert_eq!((e.ver, &e.from), (0, &e.to), "it changes no row: {e:?}");
         return;
     }
@@ -303,6 +308,7 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::ReportRefused
         | Kind::StoreRestored
         | Kind::RestoreDecided
+        | Kind::ClockAccepted
         | Kind::SessionRegistered
         | Kind::SessionEnded
         | Kind::NodeRegistered

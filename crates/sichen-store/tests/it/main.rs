@@ -8,4 +8,5 @@ mod differential;
 mod fold;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod spoilt;
 mod sqlite;

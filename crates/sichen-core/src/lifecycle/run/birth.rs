@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use crate::ids::{RunId, SessionId, ShardNo};
 use crate::layout::Descriptor;
+use crate::lifecycle::run::missed_its_start;
 use crate::lifecycle::{RunState, WaitsFor};
 use crate::model::{Job, Waits, parked};
 use crate::port::{Counted, CreateVerdict, NewRun};
@@ -71,6 +72,7 @@ impl NewRun {
         // What uses capacities is granted where these are under lock.
         let alone = self.shards.len() == 1 && self.terms.uses.is_empty();
         let alone = alone && self.waits.is_none() && self.ready_at <= now;
+        let alone = alone && !missed_its_start(&self.terms, now);
         self.born_leased.filter(|_| alone)
     }
 

@@ -5,6 +5,7 @@ use sichen_core::port::{
     Answer, AttemptStore, CheckpointVerdict, Finish, FinishVerdict, Op, SaveCheckpoint, ShardFacts,
 };
 
+use super::super::state::Tx;
 use super::super::{MemoryStore, shards};
 
 impl AttemptStore for MemoryStore {
@@ -33,11 +34,20 @@ impl AttemptStore for MemoryStore {
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
         bounded!(items);
-        self.write(op, move |tx| {
-            items
-                .into_iter()
-                .map(|c| shards::checkpoint(tx, c))
-                .collect()
+        let recorded = items.iter().any(SaveCheckpoint::is_recorded);
+        Box::pin(async move {
+            let (mut state, now) = self.lock();
+            if recorded {
+                state.ops.insert(op.id);
+            }
+            let mut tx = Tx {
+                state: &mut state,
+                now,
+                op,
+                duty: None,
+            };
+            let saved = items.into_iter().map(|c| shards::checkpoint(&mut tx, c));
+            Ok(saved.collect())
         })
     }
 }

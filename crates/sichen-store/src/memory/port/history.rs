@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
 use sichen_core::model::{Dump, Shard};
-use sichen_core::port::{Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Span};
+use sichen_core::port::{
+    Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
+};
 
 use super::super::state::Tx;
 use super::super::{MemoryStore, capped, history, overview};
@@ -37,7 +39,7 @@ impl HistoryStore for MemoryStore {
         fence: Fence,
         before: Timestamp,
         limit: u32,
-    ) -> Answer<'_, u32> {
+    ) -> Answer<'_, Removed> {
         Box::pin(async move {
             let (mut state, now) = self.lock();
             state.ops.insert(op.id);

@@ -14,18 +14,7 @@ impl TimeStore for MemoryStore {
         Box::pin(async move { Ok(self.keeper.read()) })
     }
     fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
-        Box::pin(async move {
-            let (mut state, now) = self.lock();
-            state.ops.insert(op.id);
-            let told = self.keeper.read();
-            if !told.held {
-                return Ok(None);
-            }
-            let step = told.wall.duration_since(now);
-            clock::shift(&mut state, now, step);
-            self.keeper.accept(self.keeper.kept().accepts + 1);
-            Ok(Some(step))
-        })
+        self.write(op, |tx| clock::accept(tx, &self.keeper))
     }
     fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32> {
         bounded!(leases);

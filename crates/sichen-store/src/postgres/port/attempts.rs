@@ -31,7 +31,9 @@ impl AttemptStore for PostgresStore {
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
         bounded!(items);
-        write!(self, Some(op), [items], |tx| {
+        let recorded = items.iter().any(SaveCheckpoint::is_recorded);
+        write!(self, recorded.then(|| op.clone()), [op, items], |tx| {
+            tx.named(op);
             tx.lock(&Locks {
                 shards: items.iter().map(|item| item.key).collect(),
                 sessions: items.iter().map(|item| item.session).collect(),

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
 use sichen_core::model::{Dump, Shard};
-use sichen_core::port::{Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Span};
+use sichen_core::port::{
+    Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
+};
 
 use super::super::{PostgresStore, history, overview, shards, sql};
 
@@ -33,7 +35,7 @@ impl HistoryStore for PostgresStore {
         fence: Fence,
         before: Timestamp,
         limit: u32,
-    ) -> Answer<'_, u32> {
+    ) -> Answer<'_, Removed> {
         write!(self, Some(op), [fence], |tx| {
             tx.lock_duties(vec![fence.key.text()], true).await?;
             tx.tell_time().await?;

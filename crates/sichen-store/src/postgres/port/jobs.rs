@@ -16,6 +16,9 @@ impl JobStore for PostgresStore {
         write!(self, Some(op), [job], |tx| {
             tx.share_calendars(&job.calendars).await?;
             tx.lock_live_job(&job.name).await?;
+            let closing = job.closing.iter();
+            let runs: Vec<&NewRun> = closing.flat_map(|step| &step.runs).collect();
+            tx.lock_replaced(&runs).await?;
             tx.tell_time().await?;
             jobs::apply(tx, job).await
         })
@@ -43,6 +46,7 @@ impl JobStore for PostgresStore {
     ) -> Answer<'_, ApplyVerdict> {
         write!(self, Some(op), [closing], |tx| {
             tx.lock_jobs(vec![closing.job.0]).await?;
+            tx.lock_replaced(&Vec::from_iter(&closing.runs)).await?;
             tx.tell_time().await?;
             jobs::set_paused(tx, paused, closing, expected_ver).await
         })
@@ -56,6 +60,9 @@ impl JobStore for PostgresStore {
     ) -> Answer<'_, bool> {
         write!(self, Some(op), [closing], |tx| {
             tx.lock_jobs(vec![job.0]).await?;
+            let steps = closing.iter();
+            let runs: Vec<&NewRun> = steps.flat_map(|step| &step.runs).collect();
+            tx.lock_replaced(&runs).await?;
             tx.tell_time().await?;
             jobs::delete(tx, job, closing, expected_ver).await
         })

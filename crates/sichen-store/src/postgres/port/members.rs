@@ -29,7 +29,7 @@ impl MemberStore for PostgresStore {
         write!(self, Some(op), [keys], |tx| {
             tx.take_turn(kept::Turn::Claim, "").await?;
             let texts: Vec<String> = keys.iter().map(DutyKey::text).collect();
-            tx.lock_duties(texts.clone(), false).await?;
+            tx.lock_free_duties(texts.clone()).await?;
             tx.lock_nodes(texts, node).await?;
             tx.tell_time().await?;
             duties::claim(tx, node, keys).await

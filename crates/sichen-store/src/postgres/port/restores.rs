@@ -1,6 +1,6 @@
 //! Restores: a store that went back, and what people decide about it.
 
-use sichen_core::port::{Answer, Op, RestoreStore};
+use sichen_core::port::{Answer, NewRun, Op, RestoreStore};
 use sichen_core::restore::{Decided, Restore, Subject, Verdict};
 
 use super::super::{PostgresStore, kept, restored};
@@ -23,7 +23,11 @@ impl RestoreStore for PostgresStore {
             // In turn with the next restore's beginning and with whoever would take a duty.
             tx.take_turn(kept::Turn::Claim, "").await?;
             match &decided.subject {
-                Subject::Job(job, _) => tx.lock_jobs(vec![job.0]).await?,
+                Subject::Job(job, step) => {
+                    tx.lock_jobs(vec![job.0]).await?;
+                    let runs: Vec<&NewRun> = step.iter().flat_map(|step| &step.runs).collect();
+                    tx.lock_replaced(&runs).await?;
+                }
                 Subject::Run(run) => tx.lock_runs(&[*run]).await?,
                 Subject::Rest => {}
             }

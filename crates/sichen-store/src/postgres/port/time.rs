@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::port::{Answer, Fence, Op, Shorter, TimeStore};
 use sichen_core::timekeeping::Told;
 
-use super::super::{PostgresStore, clock};
+use super::super::{PostgresStore, clock, kept};
 
 impl TimeStore for PostgresStore {
     fn now(&self) -> Answer<'_, Timestamp> {
@@ -15,6 +15,7 @@ impl TimeStore for PostgresStore {
     }
     fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>> {
         write!(self, Some(op), [], |tx| {
+            tx.take_turn(kept::Turn::Clock, "").await?;
             tx.tell_time().await?;
             clock::accept(tx).await
         })

@@ -24,7 +24,9 @@ impl AttemptStore for SqliteStore {
         items: Vec<SaveCheckpoint>,
     ) -> Answer<'_, Vec<CheckpointVerdict>> {
         bounded!(items);
-        self.write(op, move |tx| {
+        let recorded = items.iter().any(SaveCheckpoint::is_recorded);
+        self.engine.write(recorded.then(|| op.clone()), move |tx| {
+            tx.named(op);
             items.iter().map(|c| shards::checkpoint(tx, c)).collect()
         })
     }

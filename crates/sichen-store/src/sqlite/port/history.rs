@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
 use sichen_core::model::{Dump, Shard};
-use sichen_core::port::{Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Span};
+use sichen_core::port::{
+    Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
+};
 
 use super::super::{SqliteStore, history, overview, row, shards, sql};
 
@@ -30,7 +32,7 @@ impl HistoryStore for SqliteStore {
         fence: Fence,
         before: Timestamp,
         limit: u32,
-    ) -> Answer<'_, u32> {
+    ) -> Answer<'_, Removed> {
         self.write(op, move |tx| history::remove(tx, &fence, before, limit))
     }
     fn dump(&self) -> Answer<'_, Dump> {

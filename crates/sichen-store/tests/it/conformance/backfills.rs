@@ -374,7 +374,7 @@ pub fn a_removed_run_is_still_seen(b: &Bench) {
     work(b, &pool, find(b, job, 5, 0), Ending::Succeeded);
     b.pass(10);
     assert_eq!(
-        wait(b.store.remove_history(b.op(), janitor, b.now(), 10)),
+        wait(b.store.remove_history(b.op(), janitor, b.now(), 10)).runs,
         1
     );
     let seen = facts(b, job, 5);

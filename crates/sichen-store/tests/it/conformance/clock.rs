@@ -1,6 +1,7 @@
 //! A clock that steps.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::event::Kind;
 use sichen_core::model::DutyKey;
 use sichen_core::port::{AdvanceVerdict, ApplyJob, Fence, Holder, RenewVerdict, Shorter};
 
@@ -76,6 +77,24 @@ pub fn an_accepted_step_is_believed_and_ends_no_lease(b: &Bench) {
     assert_eq!(accept(b), Some(HOUR));
     check(b, HOUR + 5, false);
     assert_eq!(accept(b), None);
+    let events = b.dump().events;
+    let told: Vec<_> = events
+        .iter()
+        .filter(|e| e.kind == Kind::ClockAccepted)
+        .map(|e| {
+            (
+                e.entity.to_string(),
+                e.ver,
+                e.at,
+                e.actor.as_str(),
+                &*e.data,
+            )
+        })
+        .collect();
+    let (from, to) = (at(5).as_microsecond(), at(HOUR + 5).as_microsecond());
+    let data = format!("{{\"from\":{from},\"to\":{to}}}");
+    let expected = ("duty clock".to_owned(), 0, at(5), "test", &*data);
+    assert_eq!(told, [expected], "once, and who asked for it");
     assert_eq!(due(b), 1);
     let later = |at: jiff::Timestamp| at + SignedDuration::from_secs(HOUR);
     assert_eq!(b.shard(key).timeout_at, timeout.map(later));

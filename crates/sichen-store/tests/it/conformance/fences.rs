@@ -223,7 +223,8 @@ fn works(b: &Bench, s: &Stage, session: SessionId) {
         wait(
             b.store
                 .remove_history(b.op(), s.janitor.clone(), b.now(), 10)
-        ),
+        )
+        .runs,
         1
     );
 }

@@ -96,6 +96,7 @@ pub fn old_closed_runs_are_removed_with_their_events(b: &Bench) {
             b.store
                 .remove_history(b.op(), janitor.clone(), before, limit),
         )
+        .runs
     };
     assert_eq!(
         remove(at(0), 10),
@@ -137,7 +138,7 @@ pub fn a_removed_instant_stays_decided(b: &Bench) {
     b.create(planned.clone());
     b.pass(10);
     assert_eq!(
-        wait(b.store.remove_history(b.op(), janitor, b.now(), 10)),
+        wait(b.store.remove_history(b.op(), janitor, b.now(), 10)).runs,
         1
     );
     let decisions = wait(b.store.list_decisions(job, at(-100), 10));

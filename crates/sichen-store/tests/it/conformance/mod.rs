@@ -224,6 +224,7 @@ macro_rules! conforms {
                     failures_in_a_row_are_counted,
                 ;
                 turns:
+                    a_long_queue_that_is_too_late_is_cancelled_part_by_part,
                     a_run_that_waits_is_not_granted,
                     the_oldest_waiting_run_has_its_turn_when_the_last_one_closes,
                     as_many_run_as_may,

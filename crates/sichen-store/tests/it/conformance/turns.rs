@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, RunId, ShardKey};
 use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::run::LATE_AT_ONCE;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, StopCause, WaitsFor};
 use sichen_core::model::{RunTerms, Waits, parked, partition_of};
@@ -260,4 +261,32 @@ pub fn a_run_that_cannot_start_in_time_is_late(b: &Bench) {
     assert_eq!(wait(stop), RequestVerdict::Done(Some(RunState::Cancelled)));
     assert_eq!(b.run(run).reason, "starting_deadline");
     assert_eq!((late().late, late().next), (vec![], None));
+}
+
+pub fn a_long_queue_that_is_too_late_is_cancelled_part_by_part(b: &Bench) {
+    let (job, pool) = (b.job("j"), b.pool());
+    let first = plain(b, job, "first");
+    let late: Vec<RunId> = (0..LATE_AT_ONCE + 7)
+        .map(|n| {
+            let mut new = waiting(b, job, &format!("late-{n}"), WaitsFor::Queue);
+            new.terms.start_by = Some(b.now());
+            b.create(new)
+        })
+        .collect();
+    let last = queued(b, job, "last");
+    b.pass(1);
+    work(b, &pool, first);
+    let stopped = |b: &Bench| {
+        late.iter()
+            .filter(|run| b.run(**run).state.is_closed())
+            .count()
+    };
+    assert_eq!(stopped(b), LATE_AT_ONCE, "as many as one transaction takes");
+    assert!(b.run(last).waits.is_some(), "its turn is behind them");
+    let found = wait(b.store.list_late_runs((0..64).collect(), 500)).late;
+    assert_eq!(found.len(), 7);
+    b.stop(found[0].0, StopCause::Deadline);
+    assert_eq!(stopped(b), late.len());
+    assert_eq!(b.run(last).waits, None);
+    assert_eq!(work(b, &pool, last), Some(RunState::Succeeded));
 }

@@ -2,13 +2,16 @@
 //!
 //! Each test starts a server of its own; the claims share one, each in a schema of its own.
 
+mod clock;
 mod faults;
+mod held;
 mod interleave;
 mod look;
 mod old;
 mod plans;
 mod pooled;
 mod server;
+mod spoilt;
 mod start;
 mod statements;
 mod tls;

@@ -81,7 +81,7 @@ const CHANGE: u64 = 60;
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    case("accept_clock", "5", "meta_pkey", 1, CHANGE),
+    case("accept_clock", "5, 0", "meta_pkey", 1, CHANGE),
     case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null, null", "job_pkey", 2, 2 * CHANGE),
     // All of them, of which there are never more than a thousand.
     case("count_access_tokens", "", "", 1_000, 100),
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
     case("delete_calendar_uses", "u('job0')", "calendar_use_pkey", 2, 2 * CHANGE),
     case("delete_events", "8", "event_run", 1, CHANGE),
     case("delete_job", "u('job1'), 1, 5", "job_pkey", 1, CHANGE),
-    case("delete_op", "5", "op_pkey", 1, ROW),
+    case("delete_ops", "5", "op_pkey", 5, 5 * CHANGE),
     case("delete_run", "8", "run_pkey", 1, CHANGE),
     case("delete_shards", "8", "shard_pkey", 1, CHANGE),
     case("drain_session", "5", "session_pkey", 1, CHANGE),
@@ -200,6 +200,7 @@ const CASES: &[Case] = &[
     case("list_waiting_shards", "185, 'big', 3049, 185", "", 1, ROW),
     case("locks/lock_calendar", "'default', 'cal0'", "calendar_pkey", 1, CHANGE),
     case("locks/lock_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
+    case("locks/lock_free_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * CHANGE),
     case("locks/lock_live_job", "'default', 'job0'", "job_live_name", 1, CHANGE),

@@ -106,3 +106,40 @@ fn a_database_of_a_newer_version_is_refused() {
     };
     assert!(reason.contains("999"), "{reason}");
 }
+
+#[test]
+fn a_row_without_sense_stops_no_listing_of_a_duty() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(at(0)));
+    let store = SqliteStore::open(dir.path(), clock.clone()).unwrap();
+    let conn = Connection::open(dir.path().join("sichen.db")).unwrap();
+    let bench = crate::bench::Bench::new(Arc::new(store), clock);
+    crate::spoilt::check(&bench, &|statement| {
+        assert_eq!(conn.execute(statement, []).unwrap(), 1, "{statement}");
+    });
+}
+
+/// A busy store records more of them in a minute than one transaction forgets.
+#[test]
+fn operations_are_forgotten_until_none_is_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(at(0)));
+    let store = SqliteStore::open(dir.path(), clock.clone()).unwrap();
+    let conn = Connection::open(dir.path().join("sichen.db")).unwrap();
+    let bench = crate::bench::Bench::new(Arc::new(store), clock);
+    let janitor = bench.fence(sichen_core::model::DutyKey::Janitor);
+    let many = "with recursive c(i) as (select 1 union all select i + 1 from c where i < 10000)
+        insert into op (id, at, actor) select randomblob(16), 0, 'x' from c";
+    assert_eq!(conn.execute(many, []).unwrap(), 10_000);
+    bench.pass(10);
+    let remove = || {
+        let removed = bench
+            .store
+            .remove_history(bench.op(), janitor.clone(), bench.now(), 10);
+        crate::bench::wait(removed).more
+    };
+    assert!(remove());
+    assert!(!remove());
+    let left = conn.query_row("select count(*) from op", [], |row| row.get(0));
+    assert_eq!(left, Ok(2), "those that removed the others");
+}

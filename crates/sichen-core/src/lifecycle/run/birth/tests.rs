@@ -104,6 +104,19 @@ fn only_a_single_shard_that_is_ready_and_waits_for_nobody_is_given_away_at_once(
 }
 
 #[test]
+fn who_is_too_late_to_start_is_not_given_away_at_once() {
+    let heir = |start_by: i64, deadline: i64| {
+        let mut run = new(index(1));
+        run.terms.start_by = Some(NOW + SignedDuration::from_secs(start_by));
+        run.terms.deadline = Some(NOW + SignedDuration::from_secs(deadline));
+        run.heir(NOW).is_some()
+    };
+    assert!(heir(0, 0), "the very limit is in time");
+    assert!(!heir(-1, 9));
+    assert!(!heir(9, -1));
+}
+
+#[test]
 fn the_same_occasion_with_another_request_is_told_apart() {
     let run = new(index(1));
     assert_eq!(run.taken(RunId(1), "d"), CreateVerdict::Exists(RunId(1)));
