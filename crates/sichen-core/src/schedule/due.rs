@@ -15,13 +15,14 @@
 //! # Not here
 //! Overlap with runs that are still active (`super::overlap`), writing any of it down.
 
+mod begin;
+
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::Period;
 
-use super::cron::mix;
 use super::rule::Schedule;
 use super::union::Union;
 use super::zone;
@@ -347,16 +348,12 @@ impl<'a> Decision<'a> {
         let expired_before = input.window.map_or(Timestamp::MIN, |window| {
             earlier(input.now, window.saturating_add(input.jitter))
         });
-        let begin = self.begin(expired_before, beyond);
+        let (begin, reason) = self.begin(expired_before, beyond);
         let expired_to = expired_before.min(beyond);
         if !self.skip(input.high_water, expired_to, Reason::Deadline) {
             return;
         }
         let kept_from = input.high_water.max(later(expired_to, -1));
-        let reason = match (input.catch_up, self.union.next(later(begin, -1))) {
-            (CatchUp::Coalesce, Some(into)) if into < beyond => Reason::Coalesced { into },
-            _ => Reason::CatchUp,
-        };
         let skipped_before = self.plan.skips.len();
         if !self.skip(kept_from, begin.min(beyond), reason) {
             return;
@@ -374,33 +371,6 @@ impl<'a> Decision<'a> {
                 run.period_start = period_start;
             }
         }
-    }
-
-    /// The earliest instant that may run under the catch-up policy.
-    fn begin(&self, expired_before: Timestamp, beyond: Timestamp) -> Timestamp {
-        let input = self.input;
-        let floor = later(input.high_water, 1).max(expired_before);
-        let on_time = earlier(input.now, input.on_time);
-        let newest = self.union.prev(beyond).filter(|newest| *newest >= floor);
-        let begin = match (input.catch_up, newest) {
-            (CatchUp::None, _) | (_, None) => on_time,
-            (CatchUp::Latest, Some(newest)) => newest.min(on_time),
-            (CatchUp::All(count), Some(_)) => {
-                let mut begin = beyond;
-                for _ in 0..count.min(MAX_LIMIT) {
-                    match self.union.prev(begin) {
-                        Some(at) if at >= floor => begin = at,
-                        _ => break,
-                    }
-                }
-                begin.min(on_time)
-            }
-            (CatchUp::Coalesce, Some(newest)) => {
-                let oldest = self.union.next(later(floor, -1)).unwrap_or(newest);
-                if oldest < on_time { newest } else { on_time }
-            }
-        };
-        begin.max(floor)
     }
 
     /// Runs the instants strictly between, as many as the limit allows.
@@ -450,10 +420,8 @@ impl<'a> Decision<'a> {
     }
 
     fn run_or_expire(&mut self, planned: Timestamp) {
-        let input = self.input;
-        let not_before = planned.checked_add(self.jitter(planned)).unwrap_or(planned);
-        let lateness = input.now.duration_since(not_before);
-        if input.window.is_some_and(|window| lateness > window) {
+        let not_before = self.not_before(planned);
+        if self.has_expired(planned) {
             self.plan.skips.push(Skip {
                 from: planned,
                 to: planned,
@@ -497,10 +465,14 @@ impl<'a> Decision<'a> {
     }
 
     /// Records the instants strictly between as skipped. False if there were too many for once:
-    /// then the plan is complete as it stands.
+    /// then the plan is complete as it stands, and has no run that they could be coalesced into.
     fn skip(&mut self, after: Timestamp, before: Timestamp, reason: Reason) -> bool {
         let Some(counted) = self.union.count(after, before) else {
             return true;
+        };
+        let reason = match reason {
+            Reason::Coalesced { .. } if !counted.whole => Reason::CatchUp,
+            other => other,
         };
         self.plan.skips.push(Skip {
             from: counted.first,
@@ -513,17 +485,6 @@ impl<'a> Decision<'a> {
             self.plan.more = true;
         }
         counted.whole
-    }
-
-    /// This instant's own share of the jitter.
-    fn jitter(&self, planned: Timestamp) -> SignedDuration {
-        let range = self.input.jitter.as_millis();
-        if range <= 0 {
-            return SignedDuration::ZERO;
-        }
-        let spread = mix(self.input.jitter_seed ^ mix(planned.as_second() as u64));
-        let share = u128::from(spread) % (range as u128 + 1);
-        SignedDuration::from_millis(share as i64)
     }
 
     fn period(

@@ -44,8 +44,15 @@ fn check(input: &DueInput<'_>, runs: &[&str], skips: &[(&str, &str, u64, &str)])
     plan
 }
 
-/// Every instant up to the new mark is in exactly one run or skip.
+/// Every instant up to the new mark is in exactly one run or skip, and what is coalesced is so into a
+/// run of this plan.
 fn accounts_for_everything(input: &DueInput<'_>, plan: &DuePlan) {
+    for skip in &plan.skips {
+        if let Reason::Coalesced { into } = skip.reason {
+            let runs = plan.runs.iter().any(|run| run.planned == into);
+            assert!(runs, "{skip:?} of {input:?}: {plan:?}");
+        }
+    }
     let covered = plan.runs.len() as u64 + plan.missed();
     if let ([schedule], None) = (input.schedules, input.pending) {
         assert_eq!(
@@ -690,6 +697,60 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
+/// Each instant's window begins at its own share of the jitter: an older one may be in time where a
+/// newer one is not, and no policy may choose one that is not.
+#[test]
+fn a_policy_chooses_among_those_that_are_in_time_by_their_own_share() {
+    let schedules = [every(600, "2026-01-01T00:00:00Z")];
+    let start = at("2026-03-01T00:00:00Z");
+    let mut random = numbers(14);
+    let mut older_than_an_expired_one = 0;
+    for seed in 0..1_000 {
+        let now = start + SignedDuration::from_secs(10_000 + random(9_000) as i64);
+        let mut input = DueInput::new(&schedules, start, now);
+        input.jitter = minutes(30);
+        input.jitter_seed = seed;
+        input.catch_up = CatchUp::All(10_000);
+        input.limit = 10_000;
+        let window = SignedDuration::from_secs(random(600) as i64);
+        let all = due(&input).runs;
+        let late = |planned: Timestamp| now.duration_since(planned) > input.on_time;
+        let in_time = |not_before: Timestamp| now.duration_since(not_before) <= window;
+        let alive: Vec<Timestamp> = all
+            .iter()
+            .filter(|run| in_time(run.not_before))
+            .map(|run| run.planned)
+            .collect();
+        let newest_expired = all.iter().rfind(|run| !in_time(run.not_before));
+        let newest_expired = newest_expired.map(|run| run.planned);
+        older_than_an_expired_one +=
+            u32::from(alive.last().is_some_and(|at| newest_expired > Some(*at)));
+        input.window = Some(window);
+        for catch_up in [
+            CatchUp::None,
+            CatchUp::Latest,
+            CatchUp::All(2),
+            CatchUp::Coalesce,
+        ] {
+            input.catch_up = catch_up;
+            let plan = due(&input);
+            accounts_for_everything(&input, &plan);
+            let newest = |n: usize| alive[alive.len().saturating_sub(n)..].to_vec();
+            let on_time = alive.iter().copied().filter(|at| !late(*at)).collect();
+            let wanted = match catch_up {
+                CatchUp::None => on_time,
+                CatchUp::Latest => newest(1),
+                CatchUp::All(n) => newest(n as usize),
+                CatchUp::Coalesce if alive.iter().any(|at| late(*at)) => newest(1),
+                CatchUp::Coalesce => on_time,
+            };
+            let runs: Vec<Timestamp> = plan.runs.iter().map(|run| run.planned).collect();
+            assert_eq!(runs, wanted, "{input:?}: {plan:?}");
+        }
+    }
+    assert!(older_than_an_expired_one > 5, "{older_than_an_expired_one}");
+}
+
 #[test]
 fn however_often_it_is_asked_each_instant_is_decided_once() {
     let mut random = numbers(7);
@@ -726,6 +787,7 @@ fn however_often_it_is_asked_each_instant_is_decided_once() {
             let plan = due(&input);
             let again = due(&input);
             assert_eq!(plan, again, "the same facts, the same decision");
+            accounts_for_everything(&input, &plan);
             outcomes.extend(plan.runs.iter().map(|run| (run.planned, run.planned, 1)));
             outcomes.extend(
                 plan.skips
