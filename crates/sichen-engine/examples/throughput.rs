@@ -85,6 +85,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
             highest_grant_seen: 0,
             journal: vec![],
             dead: vec![],
+            old_trees_dead: true,
         };
         match engine.sessions.hello(hello, now).await.unwrap() {
             HelloAnswer::Welcome { session, .. } => sessions.push(session),

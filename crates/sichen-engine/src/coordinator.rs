@@ -24,11 +24,15 @@ use sichen_core::lease::Rhythm;
 use sichen_core::members::{Members, all_keys, wish};
 use sichen_core::model::{Duty, DutyKey, Node, PARTITIONS};
 use sichen_core::name::Name;
-use sichen_core::port::{Error, Fence};
+use sichen_core::port::{Error, Fence, MAX_BATCH};
 use tokio::sync::Notify;
 
 use crate::context::Context;
 use state::State;
+
+/// Pools of one store. Each has a duty that is looked after for good, since its terms must never begin
+/// anew; a worker that names one more is refused.
+pub const MAX_POOLS: usize = 1_000;
 
 /// How often a node that is alone looks whether it still is, although no renewal told it of another.
 const LOOK_ALONE: SignedDuration = SignedDuration::from_secs(30);
@@ -189,17 +193,19 @@ impl Coordinator {
             )
         };
         if !give.is_empty() {
-            let op = self.context.op(self.actor());
-            let fences = give.iter().map(|(fence, _)| fence.clone()).collect();
-            store.release_duties(op, fences).await?;
+            self.release(give.iter().map(|(fence, _)| fence.clone()))
+                .await?;
             self.beacon.tell(Hint::Members);
             let members = Members::of(&live);
             self.lock().given(give, &members);
         }
         if !take.is_empty() {
-            let op = self.context.op(self.actor());
             let asked = take.len();
-            let taken = store.claim_duties(op, me, take).await?;
+            let mut taken = Vec::new();
+            for some in take.chunks(MAX_BATCH) {
+                let op = self.context.op(self.actor());
+                taken.extend(store.claim_duties(op, me, some.to_vec()).await?);
+            }
             let restored = taken.is_empty() && self.say_if_restored().await?;
             if taken.len() < asked && !restored {
                 // Another was first, or somebody writes under it yet.
@@ -216,6 +222,16 @@ impl Coordinator {
             state.take(taken);
         }
         self.judge(&live, &duties, now, until);
+        Ok(())
+    }
+
+    async fn release(&self, fences: impl Iterator<Item = Fence>) -> Result<(), Error> {
+        let fences: Vec<Fence> = fences.collect();
+        for some in fences.chunks(MAX_BATCH) {
+            let op = self.context.op(self.actor());
+            let store = &*self.context.store;
+            store.release_duties(op, some.to_vec()).await?;
+        }
         Ok(())
     }
 
@@ -398,6 +414,13 @@ impl Coordinator {
         self.lock().pools.iter().cloned().collect()
     }
 
+    /// Whether a worker may be of `pool`: one that is known, or one of as many as there may be.
+    #[must_use]
+    pub fn takes_pool(&self, pool: &Name) -> bool {
+        let state = self.lock();
+        state.pools.len() < MAX_POOLS || state.pools.contains(pool)
+    }
+
     /// Makes the node see to the duty of `pool` as well; true if it did not know it.
     pub fn add_pool(&self, pool: &Name) -> bool {
         let mut state = self.lock();
@@ -458,10 +481,7 @@ impl Coordinator {
         // Known only now: the pass that was under way may have registered the node.
         let node = self.node();
         let store = &*self.context.store;
-        if !fences.is_empty() {
-            let op = self.context.op(self.actor());
-            store.release_duties(op, fences.clone()).await?;
-        }
+        self.release(fences.iter().cloned()).await?;
         if let Some(node) = node {
             let op = self.context.op(self.actor());
             store.end_node(op, node, "stopped".to_owned()).await?;

@@ -31,7 +31,7 @@ use sichen_core::port::{
 };
 
 use crate::context::{Context, facts};
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, MAX_POOLS};
 use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
@@ -93,6 +93,16 @@ impl Sessions {
         if let Some(refused) = check(&hello) {
             return Ok(refused);
         }
+        if !self.coordinator.takes_pool(&hello.pool) {
+            let pool = hello.pool;
+            return Ok(HelloAnswer::Refused {
+                code: "too-many-pools",
+                message: format!(
+                    "SC4009: {pool} would be a new pool, and a store has at most {MAX_POOLS}; use one that there \
+                     is (sichen get members)"
+                ),
+            });
+        }
         // A process that died at this very address is this one's past: its duties come here when its
         // lease ends, and sending the worker away would only send it back.
         if let Some(address) = self.coordinator.owner_elsewhere(&hello.pool, now).await? {
@@ -129,7 +139,7 @@ impl Sessions {
             handlers: hello.handlers,
             offer: hello.offer,
             ttl: self.rhythm.ttl,
-            old_trees_dead: true,
+            old_trees_dead: hello.old_trees_dead,
         };
         let verdict = store
             .register_session(self.context.op(actor.clone()), register)

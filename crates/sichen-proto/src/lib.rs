@@ -28,6 +28,9 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// Largest message either side accepts, in bytes. The library's default is 4 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
 
+/// Largest position of a checkpoint, in bytes. The SDK clears a longer one, a server passes it over.
+pub const MAX_POSITION_BYTES: usize = 64 * 1024;
+
 /// The shard number that stands for the plan step of a run.
 pub const PLAN_STEP_NO: i32 = -1;
 

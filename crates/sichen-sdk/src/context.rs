@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{HandlerError, Stopped};
-use crate::session::{Lease, MAX_POSITION_BYTES};
+use crate::session::{Lease, MAX_POSITION_BYTES, MAX_WAITING_ON_BYTES};
 
 /// Which part of the run a shard is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -512,13 +512,13 @@ impl Context {
 
     fn set_waiting(&self, what: &str) {
         let mut slot = self.slot();
-        what.clone_into(&mut slot.counters.waiting_on);
+        let fits = what.floor_char_boundary(MAX_WAITING_ON_BYTES);
+        what[..fits].clone_into(&mut slot.counters.waiting_on);
         slot.counters_changed = true;
         self.announce(&mut slot);
     }
 
-    /// At most one event of an attempt is on its way; a full channel is made up for by the
-    /// session's regular look at every slot.
+    /// A full channel is made up for by the driver's regular look at every attempt.
     fn announce(&self, slot: &mut Slot) {
         if !slot.announced {
             slot.announced = self

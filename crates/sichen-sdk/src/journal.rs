@@ -1,5 +1,5 @@
-//! What the worker must remember across its own death: attempts started, their newest checkpoint,
-//! results not yet acknowledged.
+//! What the worker must remember across its own death: attempts started, results not yet
+//! acknowledged.
 //!
 //! A SQLite database in the data directory, written by one thread, a batch per transaction.
 //!
@@ -7,6 +7,7 @@
 //! - A batch with a result is durable (`synchronous=FULL`) before it is answered. Other batches
 //!   survive the death of the process but not of the machine; that is enough, since another boot
 //!   id proves every attempt of before dead.
+//! - A result that can't be read is never taken for an attempt without one: its row stays.
 //! - After a failed fsync the file is not written again: the process is to end ([`Fault::Fatal`]).
 //!
 //! # Not here
@@ -27,7 +28,6 @@ create table if not exists attempt (
     no integer not null,
     token integer not null,
     handler text not null default '',
-    checkpoint blob,
     finish blob,
     primary key (token, run_id, no)
 ) without rowid;
@@ -69,26 +69,31 @@ impl Journal {
     pub(crate) fn recover(&self) -> Result<Vec<Recovered>, Error> {
         let mut rows = self
             .db
-            .prepare("select run_id, no, token, checkpoint, finish from attempt")?;
+            .prepare("select run_id, no, token, finish from attempt")?;
         let entries = rows.query_map([], |row| {
             let lease = Lease {
                 run_id: row.get::<_, i64>(0)?.cast_unsigned(),
                 no: row.get(1)?,
                 token: row.get::<_, i64>(2)?.cast_unsigned(),
             };
-            let checkpoint: Option<Vec<u8>> = row.get(3)?;
-            let finish: Option<Vec<u8>> = row.get(4)?;
-            Ok((lease, checkpoint, finish))
+            let finish: Option<Vec<u8>> = row.get(3)?;
+            Ok((lease, finish))
         })?;
         let mut recovered = Vec::new();
         for entry in entries {
-            let (lease, checkpoint, finish) = entry?;
-            let finish = finish.and_then(|bytes| v1::Finish::decode(&*bytes).ok());
-            let checkpoint = checkpoint.and_then(|bytes| v1::Checkpoint::decode(&*bytes).ok());
-            recovered.push(match finish {
-                Some(finish) => Recovered::Finished(finish),
-                None => Recovered::RunningDead { lease, checkpoint },
-            });
+            let (lease, finish) = entry?;
+            let Some(bytes) = finish else {
+                recovered.push(Recovered::RunningDead { lease });
+                continue;
+            };
+            match read_finish(lease, &bytes) {
+                Ok(finish) => recovered.push(Recovered::Finished(finish)),
+                Err(why) => tracing::error!(
+                    %lease,
+                    why,
+                    "SC6030: a result in the worker's journal can't be read; it is not reported and its row is kept"
+                ),
+            }
         }
         Ok(recovered)
     }
@@ -117,6 +122,16 @@ impl Journal {
     }
 }
 
+/// A result as it was written; an error says what it is instead.
+fn read_finish(lease: Lease, bytes: &[u8]) -> Result<v1::Finish, String> {
+    let finish = v1::Finish::decode(bytes).map_err(|error| error.to_string())?;
+    if Lease::from_wire(finish.shard, finish.token) == Some(lease) {
+        Ok(finish)
+    } else {
+        Err("it is the result of another attempt".to_owned())
+    }
+}
+
 fn apply(tx: &rusqlite::Transaction<'_>, op: &JournalOp) -> rusqlite::Result<()> {
     let key = |lease: &Lease| {
         (
@@ -133,13 +148,6 @@ fn apply(tx: &rusqlite::Transaction<'_>, op: &JournalOp) -> rusqlite::Result<()>
                  on conflict do nothing",
             )?
             .execute(params![token, run_id, no, handler])?;
-        }
-        JournalOp::Checkpoint { lease, checkpoint } => {
-            let (token, run_id, no) = key(lease);
-            tx.prepare_cached(
-                "update attempt set checkpoint = ?4 where token = ?1 and run_id = ?2 and no = ?3",
-            )?
-            .execute(params![token, run_id, no, checkpoint.encode_to_vec()])?;
         }
         JournalOp::Finish(finish) => {
             let Some(lease) = Lease::from_wire(finish.shard, finish.token) else {
@@ -251,7 +259,6 @@ fn pass(place: sichen_crash::Place, batch: &[JournalOp]) {
     for op in batch.iter().filter(|_| sichen_crash::ON) {
         let which = match op {
             JournalOp::Start { .. } => "start",
-            JournalOp::Checkpoint { .. } => "checkpoint",
             JournalOp::Finish(_) => "finish",
             JournalOp::Forget { .. } => "forget",
         };
@@ -265,7 +272,7 @@ fn entry_of(op: &JournalOp) -> Option<(Lease, Entry)> {
         JournalOp::Finish(finish) => {
             Lease::from_wire(finish.shard, finish.token).map(|lease| (lease, Entry::Finish))
         }
-        JournalOp::Checkpoint { .. } | JournalOp::Forget { .. } => None,
+        JournalOp::Forget { .. } => None,
     }
 }
 

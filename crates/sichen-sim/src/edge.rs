@@ -392,6 +392,7 @@ fn from_hello(hello: v1::Hello) -> Hello {
         highest_grant_seen: hello.highest_grant_seen,
         journal,
         dead,
+        old_trees_dead: hello.old_trees_dead,
     }
 }
 

@@ -108,10 +108,22 @@ pub fn attempt_granted(
     told
 }
 
+/// How much of a checkpoint's position its event tells, in bytes; the shard's row has all of it.
+pub const MAX_TOLD_POSITION_BYTES: usize = 256;
+
 /// A shard has come so far.
+///
+/// The log keeps each checkpoint for as long as the run, up to one a second and shard: of a long position
+/// it has the beginning, and its length.
 #[must_use]
 pub fn checkpoint_saved(checkpoint: &Checkpoint, progress: &Progress) -> Value {
-    json!({ "seq": checkpoint.seq, "position": checkpoint.position, "done": progress.done })
+    let position = checkpoint.position.as_str();
+    let told = &position[..position.floor_char_boundary(MAX_TOLD_POSITION_BYTES)];
+    let mut event = json!({ "seq": checkpoint.seq, "position": told, "done": progress.done });
+    if told.len() < position.len() {
+        event["bytes"] = json!(position.len());
+    }
+    event
 }
 
 /// An attempt of a shard has ended; what it used of capacities counts on until `held_until`, if given.

@@ -110,11 +110,16 @@ impl Control {
         };
         let all = past.count(wanted.from, wanted.to);
         let rest = match (looked, after) {
-            (Look::Up { below, .. }, Some(after)) => Look::Up {
-                from: after + SignedDuration::from_micros(1),
-                below,
-            },
-            (Look::Down { from, .. }, Some(after)) => Look::Down { from, below: after },
+            // `after` comes from the request: whatever it is, the page lies in the range.
+            (Look::Up { from, below }, Some(after)) => {
+                let next = after.checked_add(SignedDuration::from_micros(1));
+                let from = next.unwrap_or(below).max(from).min(below);
+                Look::Up { from, below }
+            }
+            (Look::Down { from, below }, Some(after)) => {
+                let below = after.min(below).max(from);
+                Look::Down { from, below }
+            }
             (looked, _) => looked,
         };
         let size = (limit as usize).clamp(1, MAX_BATCH);

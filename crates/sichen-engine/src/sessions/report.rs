@@ -162,12 +162,11 @@ impl Sessions {
                         });
                     }
                 },
-                Some(Plan::Items(_)) | None => {
+                other => {
                     report.ending = Ending::FailedForGood;
-                    let message = "SC1026: the plan step answered with no bounds".to_owned();
                     report.failure = Some(Failure {
                         code: "plan".to_owned(),
-                        message,
+                        message: no_bounds(other.as_ref()).to_owned(),
                     });
                 }
             }
@@ -288,5 +287,16 @@ fn answer(item: &Finish, verdict: FinishVerdict) -> ReportVerdict {
         FinishVerdict::Missing => ReportVerdict::Stale {
             detail: format!("SC2004: there is no shard {}", item.key),
         },
+    }
+}
+
+/// What is wrong with the answer of a plan step that has no bounds.
+fn no_bounds(plan: Option<&Plan>) -> &'static str {
+    match plan {
+        Some(Plan::Items(_)) => {
+            "SC1026: the plan step answered with a list of items, which is not supported: it tells bounds \
+             (the least and the greatest key); list items in the job's `shards.items`"
+        }
+        Some(Plan::Extremes(_)) | None => "SC1026: the plan step answered with no bounds",
     }
 }

@@ -40,6 +40,8 @@ pub struct Hello {
     pub journal: Vec<Report>,
     /// Attempts of its earlier processes that it has proved dead.
     pub dead: Vec<(ShardKey, Token)>,
+    /// It has made sure that nothing of its earlier processes lives: their leases end at once.
+    pub old_trees_dead: bool,
 }
 
 /// The answer to a [`Hello`].

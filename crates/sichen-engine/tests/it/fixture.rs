@@ -223,6 +223,7 @@ pub fn hello(name: &str, incarnation: &str, slots: u32) -> Hello {
         highest_grant_seen: 0,
         journal: vec![],
         dead: vec![],
+        old_trees_dead: true,
     }
 }
 

@@ -187,6 +187,16 @@ fn the_plan_step_finds_the_shards() {
         RunState::Succeeded,
         "SHARD-009: no input succeeds at once"
     );
+
+    let listed = cluster.run(job, "a list");
+    node.dispatch(&cluster);
+    let plan = node.grants(session).pop().unwrap();
+    let mut found = report(plan.shard.key, plan.shard.token, Ending::Succeeded);
+    found.plan = Some(Plan::Items(vec!["beijing".to_owned()]));
+    node.report(&cluster, found);
+    assert_eq!(cluster.get(listed).state, RunState::Failed);
+    let told = cluster.shard(plan.shard.key).failure.unwrap().message;
+    assert!(told.contains("a list of items, which is not supported"));
 }
 
 /// SHARD-005: only the failed shard is tried again, and then retried on request.

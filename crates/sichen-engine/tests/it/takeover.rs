@@ -159,6 +159,30 @@ fn a_restarted_worker_gives_its_old_leases_up_at_once() {
     assert_eq!(cluster.get(run).state, RunState::Succeeded);
 }
 
+/// What it ran may go on without it: only the end of its session says when nobody writes any more.
+#[test]
+fn a_restarted_worker_that_can_not_say_its_old_trees_are_dead_waits_for_the_sessions_end() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let old = node.worker(&cluster, "w1", 1);
+    let job = cluster.apply("j", json!({ "run": { "handler": "h" } }));
+    cluster.run(job, "k");
+    node.dispatch(&cluster);
+    node.grants(old).pop().unwrap();
+    let mut again = hello("w1", "second", 1);
+    again.old_trees_dead = false;
+    let session = node.register(&cluster, again);
+    assert_eq!(node.reap(&cluster), 0, "the old attempt may still be at it");
+    assert_eq!(node.dispatch(&cluster), 0);
+    cluster.pass(60);
+    let third = node.worker(&cluster, "w2", 1);
+    assert_eq!(node.reap(&cluster), 1);
+    assert_eq!(node.dispatch(&cluster), 1);
+    let grants = [session, third].map(|session| node.grants(session).len());
+    assert_eq!(grants, [0, 1]);
+}
+
 /// A server that stood still hands on what a worker said long ago; meanwhile the worker was heard
 /// elsewhere and has work.
 #[test]

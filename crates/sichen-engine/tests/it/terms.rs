@@ -7,10 +7,12 @@ use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Transition;
 use sichen_core::model::{DutyKey, Failure, partition_of};
+use sichen_core::name::Name;
 use sichen_core::port::{
     Advance, AdvanceVerdict, Error, Fence, Grant, GrantRefused, GrantVerdict, Reap, ReapVerdict,
     RequestVerdict,
 };
+use sichen_engine::coordinator::MAX_POOLS;
 use sichen_engine::sessions::HelloAnswer;
 
 use crate::fixture::{Cluster, hello, pool};
@@ -74,6 +76,38 @@ fn a_node_that_owns_everything_sees_peers_come_and_go() {
         owner.coordinate(&cluster);
     }
     assert!(!owner.engine.coordinator.has_peers(), "its lease is over");
+}
+
+/// Each is looked after for good, by whoever is there.
+#[test]
+fn pools_beyond_the_limit_are_refused_and_those_there_are_are_all_taken_in_batches() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    let coordinator = &node.engine.coordinator;
+    for n in 0..MAX_POOLS {
+        let pool = Name::new(&format!("p{n}")).unwrap();
+        assert!(coordinator.takes_pool(&pool));
+        coordinator.add_pool(&pool);
+    }
+    node.coordinate(&cluster);
+    for n in 0..MAX_POOLS {
+        let pool = Name::new(&format!("p{n}")).unwrap();
+        assert!(coordinator.owns(&DutyKey::Pool(pool)), "{n}");
+    }
+    let say = |pool: &str| {
+        let mut hello = hello("w1", "x", 1);
+        hello.pool = Name::new(pool).unwrap();
+        block_on(node.engine.sessions.hello(hello, cluster.now())).unwrap()
+    };
+    let one_more = say("one-more");
+    assert!(
+        matches!(&one_more, HelloAnswer::Refused { code: "too-many-pools", message } if message.starts_with("SC4009")),
+        "{one_more:?}"
+    );
+    let known = say("p7");
+    assert!(matches!(known, HelloAnswer::Welcome { .. }), "{known:?}");
+    block_on(coordinator.hand_over()).unwrap();
+    assert!(!coordinator.owns(&DutyKey::Janitor));
 }
 
 #[test]

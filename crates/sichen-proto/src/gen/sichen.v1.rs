@@ -153,6 +153,10 @@ pub struct Hello {
         ::prost::alloc::string::String,
         u64,
     >,
+    /// Nothing of what earlier incarnations ran still lives: the worker has made sure of it. Only then may
+    /// their leases end at once; what is not said of runs out with its session.
+    #[prost(bool, tag = "20")]
+    pub old_trees_dead: bool,
 }
 /// An attempt of an earlier incarnation (or an unacknowledged finish of this one).
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -176,12 +180,8 @@ pub mod journaled_attempt {
         RunningDead(super::RunningDead),
     }
 }
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RunningDead {
-    /// Newest checkpoint in the journal, if any. For display: the server keeps its own.
-    #[prost(message, optional, tag = "1")]
-    pub checkpoint: ::core::option::Option<Checkpoint>,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunningDead {}
 /// Renews the session and says what the worker runs. Sent each `beat_ms`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Beat {

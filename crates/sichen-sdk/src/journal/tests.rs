@@ -31,21 +31,8 @@ fn start(token: u64) -> JournalOp {
 fn a_reopened_journal_knows_what_ran_and_what_ended() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(dir.path()).unwrap();
-    let checkpoint = v1::Checkpoint {
-        seq: 3,
-        position: b"p".to_vec(),
-        counters: None,
-    };
     journal.write(&[start(1), start(2), start(3)]).unwrap();
-    journal
-        .write(&[
-            JournalOp::Checkpoint {
-                lease: lease(1),
-                checkpoint: checkpoint.clone(),
-            },
-            finish(2),
-        ])
-        .unwrap();
+    journal.write(&[finish(2)]).unwrap();
     journal
         .write(&[JournalOp::Forget {
             lease: lease(3),
@@ -56,11 +43,30 @@ fn a_reopened_journal_knows_what_ran_and_what_ended() {
     let mut recovered = Journal::open(dir.path()).unwrap().recover().unwrap();
     recovered.sort_by_key(|entry| matches!(entry, Recovered::Finished(_)));
     assert_eq!(recovered.len(), 2);
-    assert!(
-        matches!(&recovered[0], Recovered::RunningDead { lease: l, checkpoint: Some(c) }
-            if *l == lease(1) && *c == checkpoint)
-    );
+    assert!(matches!(&recovered[0], Recovered::RunningDead { lease: l } if *l == lease(1)));
     assert!(matches!(&recovered[1], Recovered::Finished(f) if f.token == 2 && f.result == b"42"));
+}
+
+/// Taken for an attempt without a result it would be handed in as dead, and its row be gone.
+#[test]
+fn a_result_that_can_not_be_read_is_no_death_and_its_row_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(dir.path()).unwrap();
+    journal.write(&[start(1), finish(2), finish(3)]).unwrap();
+    for (token, bytes) in [(2_i64, vec![0xff_u8; 5]), (3, Vec::new())] {
+        let update = "update attempt set finish = ?1 where token = ?2";
+        journal.db.execute(update, params![bytes, token]).unwrap();
+    }
+    let recovered = journal.recover().unwrap();
+    assert!(
+        matches!(&recovered[..], [Recovered::RunningDead { lease: l }] if *l == lease(1)),
+        "{recovered:?}"
+    );
+    drop(journal);
+    let journal = Journal::open(dir.path()).unwrap();
+    let count = "select count(*) from attempt where finish is not null";
+    let kept: i64 = journal.db.query_row(count, [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 2);
 }
 
 #[test]

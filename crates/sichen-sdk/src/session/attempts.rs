@@ -46,7 +46,6 @@ pub(super) struct Attempt {
     pub(super) sent_seq: u64,
     pub(super) acked_seq: u64,
     pub(super) last_sent: Option<Boot>,
-    pub(super) last_journaled: Option<Boot>,
     pub(super) flush: bool,
 }
 
@@ -178,7 +177,6 @@ impl Session {
             sent_seq: 0,
             acked_seq: 0,
             last_sent: None,
-            last_journaled: None,
             flush: false,
         };
         self.attempts.insert(lease, attempt);
@@ -435,7 +433,7 @@ impl Session {
                 self.journal(JournalOp::Forget { lease, why });
             }
             (Some(Fate::HandIn), Ended::Stopped | Ended::Failed(_)) => {
-                self.dead.insert(lease, attempt.newest);
+                self.dead.insert(lease);
             }
             _ => self.report(lease, attempt, ended, now),
         }

@@ -1,10 +1,10 @@
-//! Checkpoints: from the handler to the journal and the server, and the server's answer.
+//! Checkpoints: from the handler to the server, and the server's answer.
 
 use sichen_proto::v1;
 use v1::worker_message::Message as ToServer;
 
 use super::attempts::Fate;
-use super::{Boot, CHECKPOINT_EVERY_MS, JournalOp, Lease, Output, Session};
+use super::{Boot, Lease, Output, Session};
 
 /// Checkpoints of different attempts whose answers are awaited at once; others wait their turn, so
 /// that no number of slots overflows the stream.
@@ -30,15 +30,7 @@ impl Session {
         if checkpoint.counters.is_some() {
             attempt.counters.clone_from(&checkpoint.counters);
         }
-        attempt.newest = Some(checkpoint.clone());
-        // The journal has the same rhythm as the stream, and does not depend on it.
-        let due = attempt
-            .last_journaled
-            .is_none_or(|last| now >= last.plus(CHECKPOINT_EVERY_MS));
-        if due || flush {
-            attempt.last_journaled = Some(now);
-            self.journal(JournalOp::Checkpoint { lease, checkpoint });
-        }
+        attempt.newest = Some(checkpoint);
     }
 
     pub(super) fn send_checkpoints(&mut self, now: Boot) {

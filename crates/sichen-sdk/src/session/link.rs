@@ -6,7 +6,7 @@ use sichen_proto::{PROTOCOL_VERSION, v1};
 use v1::worker_message::Message as ToServer;
 
 use super::seen::Seen;
-use super::{Boot, ExitReason, Lease, Note, Output, Session};
+use super::{Boot, ExitReason, Note, Output, Session};
 
 /// Beats whose answers are awaited; more are not remembered.
 const MAX_BEATS_IN_FLIGHT: usize = 64;
@@ -120,6 +120,7 @@ impl Session {
             degraded: self.degraded || self.behind,
             draining: self.drain.is_some(),
             resources: self.identity.resources.clone(),
+            old_trees_dead: self.identity.old_trees_dead,
         };
         if let Some(live) = &mut self.live {
             // It is judged as a beat is.
@@ -132,7 +133,8 @@ impl Session {
     /// What the server should be told of attempts whose session is over.
     ///
     /// Results beyond [`MAX_HANDOVER_BYTES`] are left out, so that the Hello can be sent at all:
-    /// they follow as reports, and count if the server has not given their shards away.
+    /// they follow as reports, and count if the server has not given their shards away. The dead are
+    /// a few bytes each, and no more than there are slots.
     fn handover(&self) -> Vec<v1::JournaledAttempt> {
         use v1::journaled_attempt::State;
         let mut left = MAX_HANDOVER_BYTES;
@@ -152,16 +154,11 @@ impl Session {
                 token: lease.token,
                 state: Some(State::Finished(report.finish.clone())),
             });
-        let dead = self
-            .dead
-            .iter()
-            .map(|(lease, checkpoint)| v1::JournaledAttempt {
-                shard: Some(lease.shard()),
-                token: lease.token,
-                state: Some(State::RunningDead(v1::RunningDead {
-                    checkpoint: checkpoint.clone(),
-                })),
-            });
+        let dead = self.dead.iter().map(|lease| v1::JournaledAttempt {
+            shard: Some(lease.shard()),
+            token: lease.token,
+            state: Some(State::RunningDead(v1::RunningDead {})),
+        });
         finished.chain(dead).collect()
     }
 
@@ -408,8 +405,7 @@ impl Session {
 
     /// The server has been told of the dead in the Hello that it just answered.
     fn forget_dead(&mut self) {
-        let dead: Vec<Lease> = std::mem::take(&mut self.dead).into_keys().collect();
-        for lease in dead {
+        for lease in std::mem::take(&mut self.dead) {
             self.journal(super::JournalOp::Forget {
                 lease,
                 why: "handed in as dead",

@@ -48,14 +48,15 @@ use v1::worker_message::Message as ToServer;
 use attempts::Attempt;
 use link::{Link, Live};
 use reports::Report;
+pub use sichen_proto::MAX_POSITION_BYTES;
 pub use types::{
     Boot, Ended, Entry, ExitReason, Identity, Input, JournalOp, Lease, Note, Output, Recovered,
 };
 
 /// Largest result of a handler, in bytes.
 pub const MAX_RESULT_BYTES: usize = 256 * 1024;
-/// Largest position of a checkpoint, in bytes.
-pub const MAX_POSITION_BYTES: usize = 64 * 1024;
+/// Longest text that says what a handler waits on, in bytes; longer ones are cut.
+pub const MAX_WAITING_ON_BYTES: usize = 256;
 /// Longest error message, in bytes; longer ones are cut.
 pub const MAX_ERROR_BYTES: usize = 4 * 1024;
 /// A shard's checkpoints are sent at most this often, the newest wins.
@@ -86,7 +87,7 @@ pub struct Session {
     /// Bytes of all of them.
     backlog: usize,
     /// Attempts that ended with their session: told to the server in the next Hello.
-    dead: BTreeMap<Lease, Option<v1::Checkpoint>>,
+    dead: BTreeSet<Lease>,
     /// Attempts that were killed and do not end.
     stuck: BTreeSet<Lease>,
     degraded: bool,
@@ -125,7 +126,8 @@ impl Session {
     pub fn new(identity: Identity, recovered: Vec<Recovered>) -> Session {
         let mut reports = BTreeMap::new();
         let mut backlog = 0;
-        let mut dead = BTreeMap::new();
+        let mut dead = BTreeSet::new();
+        let mut out = Vec::new();
         let mut epoch = 0;
         for entry in recovered {
             match entry {
@@ -137,9 +139,14 @@ impl Session {
                         reports.insert(lease, report);
                     }
                 }
-                Recovered::RunningDead { lease, checkpoint } => {
+                Recovered::RunningDead { lease } => {
                     epoch = epoch.max(lease.epoch());
-                    dead.insert(lease, checkpoint);
+                    if identity.old_trees_dead {
+                        dead.insert(lease);
+                    } else {
+                        let why = "it may still live: its lease runs out with its session";
+                        out.push(Output::Journal(JournalOp::Forget { lease, why }));
+                    }
                 }
             }
         }
@@ -162,7 +169,7 @@ impl Session {
             drain: None,
             leaving: None,
             exited: false,
-            out: Vec::new(),
+            out,
         }
     }
 

@@ -28,6 +28,7 @@ fn identity(slots: u32) -> Identity {
         labels: BTreeMap::new(),
         resources: BTreeMap::new(),
         build: "test".into(),
+        old_trees_dead: true,
     }
 }
 
@@ -528,10 +529,7 @@ fn a_recovered_result_is_handed_in_with_the_first_hello() {
         token: 5,
         ..v1::Finish::default()
     };
-    let dead = Recovered::RunningDead {
-        lease: lease(1, 6),
-        checkpoint: None,
-    };
+    let dead = Recovered::RunningDead { lease: lease(1, 6) };
     let mut play = Play::new(1, vec![Recovered::Finished(finish), dead]);
     let hello = Play::hellos(&play.feed(Input::Connected)).remove(0);
     assert_eq!(hello.journal.len(), 2);
@@ -576,6 +574,62 @@ fn a_hello_can_be_sent_however_much_there_is_to_hand_in() {
     assert!(handed > 10);
     // The others follow as reports. (The server gave no verdicts: all are reported.)
     assert_eq!(Play::finishes(&play.server(welcome(1))).len(), 40);
+}
+
+/// 600 positions of 64 KiB are more than a message may have.
+#[test]
+fn a_worker_that_lost_all_its_slots_with_long_positions_can_register_again() {
+    let mut play = Play::up(600);
+    for no in 0..600 {
+        let lease = lease(no, 5);
+        let seq = u64::from(no.cast_unsigned()) + 1;
+        play.server(FromServer::Grant(grant(seq, lease)));
+        play.feed(Input::HandlerCheckpoint {
+            lease,
+            checkpoint: v1::Checkpoint {
+                seq: 1,
+                position: vec![b'p'; MAX_POSITION_BYTES],
+                counters: None,
+            },
+            flush: false,
+        });
+    }
+    play.server(FromServer::SessionLost(v1::SessionLost::default()));
+    for no in 0..600 {
+        play.feed(Input::HandlerFinished {
+            lease: lease(no, 5),
+            ended: Ended::Stopped,
+        });
+    }
+    let hello = Play::hellos(&play.feed(Input::Connected)).remove(0);
+    assert_eq!(hello.journal.len(), 600);
+    assert!(hello.encoded_len() < 100_000, "{}", hello.encoded_len());
+}
+
+#[test]
+fn what_is_not_proved_dead_is_not_handed_in_as_dead() {
+    let finish = v1::Finish {
+        shard: Some(lease(0, 5).shard()),
+        token: 5,
+        ..v1::Finish::default()
+    };
+    let dead = Recovered::RunningDead { lease: lease(1, 6) };
+    let recovered = vec![Recovered::Finished(finish), dead];
+    for old_trees_dead in [true, false] {
+        let identity = Identity {
+            old_trees_dead,
+            ..identity(1)
+        };
+        let mut session = Session::new(identity, recovered.clone());
+        let first = session.start();
+        let forgotten = first
+            .iter()
+            .any(|out| matches!(out, Output::Journal(JournalOp::Forget { lease: l, .. }) if *l == lease(1, 6)));
+        assert_eq!(forgotten, !old_trees_dead);
+        let hello = Play::hellos(&session.handle(Input::Connected, Boot(1))).remove(0);
+        assert_eq!(hello.old_trees_dead, old_trees_dead);
+        assert_eq!(hello.journal.len(), 1 + usize::from(old_trees_dead));
+    }
 }
 
 /// More than any outbox holds, and no spinning while they wait.

@@ -101,6 +101,9 @@ pub struct Identity {
     pub resources: BTreeMap<String, u64>,
     /// Version, for people.
     pub build: String,
+    /// Nothing of what earlier incarnations ran still lives. Without it their attempts are not handed
+    /// in as dead, and their leases run out with their sessions.
+    pub old_trees_dead: bool,
 }
 
 /// What the journal of an earlier incarnation holds and the server has not acknowledged.
@@ -109,12 +112,10 @@ pub struct Identity {
 pub enum Recovered {
     /// The attempt ended; its report may not have arrived.
     Finished(v1::Finish),
-    /// The attempt was running when its process died, and is proved dead.
+    /// The attempt was running when its process died. It is dead if [`Identity::old_trees_dead`].
     RunningDead {
         /// Which.
         lease: Lease,
-        /// The newest checkpoint written down.
-        checkpoint: Option<v1::Checkpoint>,
     },
 }
 
@@ -211,13 +212,6 @@ pub enum JournalOp {
         lease: Lease,
         /// The handler that will run.
         handler: String,
-    },
-    /// Newest checkpoint of a running attempt. Needs no fsync.
-    Checkpoint {
-        /// Which.
-        lease: Lease,
-        /// The checkpoint.
-        checkpoint: v1::Checkpoint,
     },
     /// The attempt's end; durable before it is answered.
     Finish(Box<v1::Finish>),

@@ -26,7 +26,8 @@ use crate::handler::{Registry, panicked};
 use crate::journal::{Fault, Journal, Writer, Written};
 use crate::session::{Boot, Ended, ExitReason, Input, Lease, Note, Output, Session};
 
-/// Looks at the clock at least this often: tokio's timers stand still while the machine sleeps.
+/// Looks at the clock at least this often: tokio's timers stand still while the machine sleeps. So
+/// often, too, it asks every attempt whether it has something to say.
 const LOOK_EVERY_MS: u64 = 500;
 /// How long after its killing an attempt may take to be gone.
 const STUCK_AFTER_MS: u64 = 5_000;
@@ -36,7 +37,8 @@ const PROBE_EVERY_MS: u64 = 5_000;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Messages of the server that may wait for the driver.
 const INBOX: usize = 256;
-/// Reports of handlers that may wait; one attempt has at most one there.
+/// Words of handlers that something is to be taken; those for which there is no room are found by
+/// the next look at all.
 const EVENTS: usize = 1_024;
 
 /// Orders from outside.
@@ -84,6 +86,8 @@ struct Loop {
     outbox: Option<mpsc::Sender<v1::WorkerMessage>>,
     streams: JoinSet<()>,
     stream_events: mpsc::Sender<(u64, StreamEvent)>,
+    /// When every attempt is asked next.
+    next_look: Boot,
     /// Since when the journal could not be written.
     unwritable: Option<Boot>,
     fatal: bool,
@@ -122,6 +126,7 @@ impl Driver {
             outbox: None,
             streams: JoinSet::new(),
             stream_events,
+            next_look: Boot(0),
             unwritable: None,
             fatal: false,
             exit: None,
@@ -333,6 +338,18 @@ impl Loop {
         self.feed_all(inputs);
     }
 
+    /// Takes what any handler has reported: the word of one may have found the channel full.
+    fn look_at_all(&mut self) {
+        let mut inputs = Vec::new();
+        let leases: Vec<Lease> = self.running.keys().copied().collect();
+        for lease in leases {
+            self.last_words(lease, &mut inputs);
+        }
+        if !inputs.is_empty() {
+            self.feed_all(inputs);
+        }
+    }
+
     /// What a handler has reported and nobody has taken yet.
     fn last_words(&mut self, lease: Lease, inputs: &mut Vec<Input>) {
         let Some(running) = self.running.get(&lease) else {
@@ -435,6 +452,10 @@ impl Loop {
             && self.writer.push(true).is_err()
         {
             self.fatal = true;
+        }
+        if now >= self.next_look {
+            self.next_look = now.plus(LOOK_EVERY_MS);
+            self.look_at_all();
         }
         if self.session.next_wake().is_some_and(|at| now >= at) {
             self.feed(Input::Tick);

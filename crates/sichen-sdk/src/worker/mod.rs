@@ -77,7 +77,8 @@ pub enum Error {
     /// The server takes no such worker.
     #[error("the server refuses this worker ({code}): {message}")]
     Refused {
-        /// `bad-join-token`, `outside-join-token`, `bad-hello`, `protocol-version`.
+        /// `bad-join-token`, `outside-join-token`, `bad-hello`, `protocol-version`,
+        /// `too-many-pools`.
         code: String,
         /// The server's words.
         message: String,
@@ -115,6 +116,7 @@ pub struct Builder {
     grace_ms: u64,
     on_signals: bool,
     build: String,
+    old_trees_dead: bool,
     registry: Registry,
 }
 
@@ -159,6 +161,7 @@ impl Worker {
             grace_ms: DEFAULT_GRACE_MS,
             on_signals: true,
             build: concat!("sichen-sdk ", env!("CARGO_PKG_VERSION")).to_owned(),
+            old_trees_dead: true,
             registry: Registry::default(),
         }
     }
@@ -303,6 +306,17 @@ impl Builder {
         self
     }
 
+    /// Whether nothing of what an earlier process of this worker ran can still live. Default: yes, which
+    /// the lock of the data directory proves for handlers that run in the process itself. Say no if
+    /// they start other processes that outlive it and nobody has killed (see
+    /// [`Builder::opened_data_dir`]): their shards then go to another only when the old session has
+    /// run out, not at the restart.
+    #[must_use]
+    pub fn old_trees_dead(mut self, yes: bool) -> Builder {
+        self.old_trees_dead = yes;
+        self
+    }
+
     /// Name and version of the program, for people.
     #[must_use]
     pub fn build_info(mut self, build: impl Into<String>) -> Builder {
@@ -422,6 +436,7 @@ impl Builder {
             labels: self.labels,
             resources: self.resources,
             build: self.build,
+            old_trees_dead: self.old_trees_dead,
         };
         let session = Session::new(identity, journal.recover()?).with_grace(self.grace_ms);
         let output = AttemptOutput::of(data_dir.path());

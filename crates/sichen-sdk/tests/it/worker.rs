@@ -252,7 +252,7 @@ async fn a_restarted_worker_hands_in_the_results_of_its_journal() {
     assert!(states.contains(&(5, v1::journaled_attempt::State::Finished(report.clone()))));
     assert!(states.contains(&(
         4,
-        v1::journaled_attempt::State::RunningDead(v1::RunningDead::default())
+        v1::journaled_attempt::State::RunningDead(v1::RunningDead {})
     )));
     conn.welcome(2, vec![verdict_on(&report, v1::Verdict::Accepted)])
         .await;
@@ -323,6 +323,54 @@ async fn a_cancelled_handler_that_does_not_listen_is_dropped_after_its_grace() {
     };
     conn.send(FromServer::Cancel(cancel)).await;
     assert_eq!(conn.finish().await.outcome(), v1::Outcome::Cancelled);
+}
+
+/// Their words are more than the channel between handlers and session holds.
+#[tokio::test]
+async fn thousands_that_flush_at_once_are_all_heard() {
+    const SLOTS: u32 = 1_600;
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let (go, started) = tokio::sync::watch::channel(false);
+    let all = move |ctx: Context, (): ()| {
+        let mut started = started.clone();
+        async move {
+            let _ = started.wait_for(|started| *started).await;
+            ctx.checkpoint_now("here", Counters::default())?;
+            ctx.flush().await.map_err(HandlerError::from)
+        }
+    };
+    let worker = builder(&fake, dir.path()).slots(SLOTS).handler("all", all);
+    let _run = Run::start(worker);
+    let (mut conn, _) = fake.welcomed(1).await;
+    for no in 0..SLOTS.cast_signed() {
+        let shard = Some(v1::ShardRef { run_id: 7, no });
+        conn.grant(v1::Grant {
+            shard,
+            ..grant("all", 5, "{}")
+        })
+        .await;
+    }
+    go.send(true).unwrap();
+    let mut ended = 0;
+    while ended < SLOTS {
+        match conn.next().await.expect("the stream is open") {
+            ToServer::Checkpoint(report) => {
+                let ack = v1::CheckpointAck {
+                    shard: report.shard,
+                    token: report.token,
+                    seq: 1,
+                    verdict: v1::Verdict::Accepted.into(),
+                };
+                conn.send(FromServer::CheckpointAck(ack)).await;
+            }
+            ToServer::Finish(finish) => {
+                assert_eq!(finish.outcome(), v1::Outcome::Succeeded);
+                conn.ack(&finish, v1::Verdict::Accepted).await;
+                ended += 1;
+            }
+            _ => {}
+        }
+    }
 }
 
 async fn next_checkpoint(conn: &mut Conn) -> v1::CheckpointReport {

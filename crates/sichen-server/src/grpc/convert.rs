@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
+use sichen_core::access::MAX_JOIN_HANDLER_BYTES;
 use sichen_core::document::{KeysSpec, ShardsSpec, is_label_name, is_resource_name};
 use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::layout::Descriptor;
@@ -18,8 +19,13 @@ use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
 use sichen_engine::work::Work;
-use sichen_proto::v1;
 use sichen_proto::v1::server_message::Message;
+use sichen_proto::{MAX_POSITION_BYTES, v1};
+
+/// Handlers and data sources that one worker may offer.
+const MAX_HANDLERS: usize = 1_000;
+/// The longest uid, boot id and incarnation of a worker, in bytes each.
+const MAX_ID_BYTES: usize = 128;
 
 /// A length of time as the wire has it.
 pub(super) fn length(ms: u64) -> SignedDuration {
@@ -90,20 +96,41 @@ pub(super) fn clean(text: &str, bytes: usize) -> String {
     text[..text.floor_char_boundary(bytes)].to_owned()
 }
 
+/// What a worker is known by is kept with its session, and its handlers are looked at by each plan.
+fn fits(hello: &v1::Hello, handlers: &[String]) -> Result<(), String> {
+    let ids = [&hello.worker_uid, &hello.boot_id, &hello.incarnation];
+    if ids.iter().any(|id| id.len() > MAX_ID_BYTES) {
+        return Err(format!(
+            "SC4004: a uid, boot id or incarnation of more than {MAX_ID_BYTES} bytes"
+        ));
+    }
+    if handlers.len() > MAX_HANDLERS {
+        return Err(format!(
+            "SC4004: {} handlers and data sources; a worker has at most {MAX_HANDLERS}",
+            handlers.len()
+        ));
+    }
+    let long = |name: &&String| name.len() > MAX_JOIN_HANDLER_BYTES;
+    if let Some(name) = handlers.iter().find(long) {
+        return Err(format!(
+            "SC4004: the handler {:?}… has more than {MAX_JOIN_HANDLER_BYTES} bytes",
+            clean(name, 32)
+        ));
+    }
+    let mut texts = ids.into_iter().chain(handlers);
+    if texts.any(|text| text.contains('\0')) {
+        return Err("SC4004: a NUL character in an id or in the name of a handler".to_owned());
+    }
+    Ok(())
+}
+
 /// A Hello; an error names what makes no sense in it.
 pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
     let name = |what: &str, text: &str| {
         Name::new(text).map_err(|e| format!("SC4004: the {what} {text:?} {e}"))
     };
-    let ids = [&hello.worker_uid, &hello.boot_id, &hello.incarnation];
-    let offered = hello.handlers.iter().chain(hello.labels.keys());
-    if ids
-        .into_iter()
-        .chain(offered)
-        .any(|text| text.contains('\0'))
-    {
-        return Err("SC4004: a NUL character in an id or in the name of a handler".to_owned());
-    }
+    let handlers = handlers(&hello);
+    fits(&hello, &handlers)?;
     let offer = offer(&hello)?;
     let mut journal = Vec::new();
     let mut dead = Vec::new();
@@ -132,7 +159,7 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
         },
         pool: name("pool", &hello.pool)?,
         slots: hello.slots,
-        handlers: handlers(hello.handlers, &hello.labels),
+        handlers,
         offer,
         draining: hello.draining,
         resume: hello.resume_session.map(SessionId),
@@ -140,6 +167,7 @@ pub(super) fn hello(hello: v1::Hello) -> Result<Hello, String> {
         highest_grant_seen: hello.highest_grant_seen,
         journal,
         dead,
+        old_trees_dead: hello.old_trees_dead,
     })
 }
 
@@ -180,15 +208,10 @@ fn offer(hello: &v1::Hello) -> Result<Offer, String> {
 }
 
 /// What a worker offers: its handlers, and its data sources, which it names by labels.
-fn handlers(mut handlers: Vec<String>, labels: &BTreeMap<String, String>) -> Vec<String> {
+fn handlers(hello: &v1::Hello) -> Vec<String> {
     let prefix = data_source_handler("");
-    handlers.extend(
-        labels
-            .keys()
-            .filter(|label| label.starts_with(&prefix))
-            .cloned(),
-    );
-    handlers
+    let sources = hello.labels.keys().filter(|l| l.starts_with(&prefix));
+    hello.handlers.iter().chain(sources).cloned().collect()
 }
 
 /// The end of an attempt; `None` if it names no shard.
@@ -273,6 +296,9 @@ pub(super) fn checkpoint(
 ) -> Option<SaveCheckpoint> {
     let key = shard(report.shard.as_ref()?);
     let checkpoint = report.checkpoint?;
+    if checkpoint.position.len() > MAX_POSITION_BYTES {
+        return None;
+    }
     let position = String::from_utf8(checkpoint.position).ok()?;
     if position.contains('\0') {
         // Changed it would be another position.

@@ -12,10 +12,10 @@ use sichen_engine::driver::Engine;
 use sichen_engine::sessions::{
     Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict, Source,
 };
-use sichen_proto::PROTOCOL_VERSION;
 use sichen_proto::v1::server_message::Message as ToWorker;
 use sichen_proto::v1::worker_message::Message as FromWorker;
 use sichen_proto::v1::{self, WorkerMessage};
+use sichen_proto::{MAX_POSITION_BYTES, PROTOCOL_VERSION};
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
@@ -26,6 +26,9 @@ use super::{JoinAuth, Refusal, convert};
 const CHUNK: usize = 1_024;
 /// How long a new stream may take to say Hello.
 const HELLO_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// How long a queue may stay full before its stream is cut.
+const READS_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A stream in progress.
 pub(super) struct Stream {
@@ -83,14 +86,25 @@ impl Stream {
             // Its worker goes straight to whoever has its pool next.
             () = streams.closing() => self.move_on(),
         }
-        if let Some(session) = self.session {
-            self.streams.remove(session, &self.out);
-            self.engine.dispatcher.set_able(session, true);
-            let goodbye = self.engine.sessions.goodbye(&self.actor, session).await;
-            if let Err(error) = goodbye {
-                tracing::debug!(%session, %error, "the session will end by expiry");
-            }
+        self.end().await;
+    }
+
+    async fn end(mut self) {
+        let Some(session) = self.leave() else { return };
+        let goodbye = self.engine.sessions.goodbye(&self.actor, session).await;
+        if let Err(error) = goodbye {
+            tracing::debug!(%session, %error, "the session will end by expiry");
         }
+    }
+
+    /// This stream serves its session no more; which, if it still did.
+    fn leave(&mut self) -> Option<SessionId> {
+        let session = self.session.take()?;
+        if !self.streams.remove(session, &self.out) {
+            return None;
+        }
+        self.engine.dispatcher.set_able(session, true);
+        Some(session)
     }
 
     async fn run(&mut self, mut incoming: Streaming<WorkerMessage>) -> End {
@@ -260,12 +274,16 @@ impl Stream {
                 stop,
             } => {
                 let acks = acks.into_iter().chain(dead).zip(journal);
+                if self.session != Some(session) {
+                    // What an earlier Hello of this stream was given it serves no more.
+                    self.leave();
+                }
                 self.session = Some(session);
                 self.reports_as(Some(session), &uid);
-                self.engine.dispatcher.set_able(session, able);
                 self.send(convert::welcome(session, rhythm, acks.collect(), stop))
                     .await?;
                 self.streams.add(session, self.out.clone());
+                self.engine.dispatcher.set_able(session, able);
                 if let Some(seen) = seen {
                     self.engine.sessions.resend(session, seen).await?;
                 }
@@ -274,7 +292,7 @@ impl Stream {
                 Ok(())
             }
             HelloAnswer::SessionLost => {
-                self.session = None;
+                self.leave();
                 self.send(convert::session_lost()).await
             }
             HelloAnswer::Superseded => {
@@ -332,8 +350,7 @@ impl Stream {
                 Ok(())
             }
             BeatAnswer::Lost => {
-                self.streams.remove(session, &self.out);
-                self.session = None;
+                self.leave();
                 self.send(convert::session_lost()).await
             }
             BeatAnswer::Superseded => {
@@ -429,7 +446,8 @@ impl Stream {
                 Some(item) => items.push(item),
                 None => tracing::warn!(
                     worker = self.actor,
-                    "SC4007: a checkpoint whose position is not UTF-8 text, or has a NUL character, was passed over"
+                    "SC4007: a checkpoint was passed over: its position is not UTF-8 text, has a NUL character, or \
+                     is longer than {MAX_POSITION_BYTES} bytes"
                 ),
             }
         }
@@ -463,13 +481,24 @@ impl Stream {
     async fn send(&self, message: v1::ServerMessage) -> Result<(), Cut> {
         let which = convert::word(&message);
         sichen_crash::at(sichen_crash::Place::BeforeSend, which);
-        self.out.send(Ok(message)).await.map_err(|_| Cut)?;
+        put(&self.out, message, READS_WITHIN).await?;
         sichen_crash::at(sichen_crash::Place::AfterSend, which);
         Ok(())
     }
 }
 
+/// Puts a message into a stream's queue. One that stays full is that of a worker that does not read.
+async fn put(
+    out: &Out,
+    message: v1::ServerMessage,
+    within: std::time::Duration,
+) -> Result<(), Cut> {
+    let sent = out.send_timeout(Ok(message), within).await;
+    sent.map_err(|_| Cut)
+}
+
 /// The stream must end: its worker will come back.
+#[derive(Debug)]
 struct Cut;
 
 impl From<Error> for Cut {
@@ -531,3 +560,6 @@ fn rejected(reject: v1::Reject) -> Option<Report> {
         run_key: String::new(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,12 +42,16 @@ impl Streams {
         self.lock().get(&session).cloned()
     }
 
-    /// Forgets the stream of `session` if it is still this one.
-    pub(super) fn remove(&self, session: SessionId, out: &Out) {
+    /// Forgets the stream of `session` if it is still this one; whether it was. If not, another
+    /// stream serves the session, and the end of this one is none of its business.
+    #[must_use = "what follows from the end of a stream follows only for its own session"]
+    pub(super) fn remove(&self, session: SessionId, out: &Out) -> bool {
         let mut open = self.lock();
-        if open.get(&session).is_some_and(|now| now.same_channel(out)) {
+        let ours = open.get(&session).is_some_and(|now| now.same_channel(out));
+        if ours {
             open.remove(&session);
         }
+        ours
     }
 
     pub(super) fn spawn(&self, stream: impl Future<Output = ()> + Send + 'static) {

@@ -1,5 +1,7 @@
 //! The event log: paged, and as an export.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -8,12 +10,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sichen_core::port::EventFilter;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::JoinSet;
 use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
 use super::request::{Paging, Params};
 use super::{Api, convert, export, wire};
+
+/// How long a client may take until it has room for more of an export.
+const READS_WITHIN: Duration = Duration::from_secs(30);
+/// Chunks of an export that wait to be read.
+const CHUNKS_AHEAD: usize = 4;
 
 /// All events, oldest first; for a caller who does not see all namespaces those of the jobs, runs,
 /// backfills and calendars that he sees. A page may then be short, even empty, and still have a `next`.
@@ -89,10 +99,49 @@ pub(super) async fn export(
     let dump = api.store().dump().await?;
     let store = &api.0.about.store;
     let lines = export::lines(dump, store, parts.rows.unwrap_or(true));
-    let chunks = futures::stream::unfold((lines, only), |(mut lines, only)| async move {
-        let chunk = export::chunk(&mut lines)?;
-        Some((Ok::<_, std::io::Error>(chunk), (lines, only)))
-    });
-    let body = Body::from_stream(chunks);
+    let body = body(lines, only, READS_WITHIN);
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
+
+/// Sends `lines` for as long as they are read, and keeps them and the room for an export no longer: all
+/// of them are in memory, since no paging over a store in use could keep to one moment. What
+/// is not sent whole ends with an error, so that nobody takes a part for the whole.
+fn body(mut lines: export::Lines, only: OwnedSemaphorePermit, within: Duration) -> Body {
+    let (sent, chunks) = mpsc::channel(CHUNKS_AHEAD);
+    // Ends with the body: whoever hangs up takes it along.
+    let mut sending = JoinSet::new();
+    sending.spawn(async move {
+        let _only = only;
+        while let Some(chunk) = export::chunk(&mut lines) {
+            match sent.send_timeout(chunk, within).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => return false,
+                Err(SendTimeoutError::Timeout(_)) => {
+                    tracing::warn!(
+                        ?within,
+                        "SC5028: an export was given up, since its client reads nothing"
+                    );
+                    return false;
+                }
+            }
+        }
+        true
+    });
+    let chunks =
+        futures::stream::unfold((chunks, sending), |(mut chunks, mut sending)| async move {
+            if let Some(chunk) = chunks.recv().await {
+                return Some((Ok(chunk), (chunks, sending)));
+            }
+            match sending.join_next().await {
+                None | Some(Ok(true)) => None,
+                Some(Ok(false) | Err(_)) => {
+                    let error = std::io::Error::other("the export was not read in time");
+                    Some((Err(error), (chunks, sending)))
+                }
+            }
+        });
+    Body::from_stream(chunks)
+}
+
+#[cfg(test)]
+mod tests;

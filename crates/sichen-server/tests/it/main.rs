@@ -6,6 +6,7 @@ mod changes;
 mod console;
 mod dead_letters;
 mod export;
+mod extremes;
 mod jobs;
 mod metrics;
 mod node;

@@ -39,7 +39,6 @@ struct Handler {
 /// What the journal holds of an attempt.
 #[derive(Clone, Debug, Default)]
 struct Record {
-    checkpoint: Option<v1::Checkpoint>,
     finish: Option<v1::Finish>,
 }
 
@@ -125,16 +124,14 @@ impl Sim {
             labels: BTreeMap::new(),
             resources: BTreeMap::new(),
             build: "sim".to_owned(),
+            old_trees_dead: true,
         };
         let recovered = worker
             .journal
             .iter()
             .map(|(lease, record)| match &record.finish {
                 Some(finish) => Recovered::Finished(finish.clone()),
-                None => Recovered::RunningDead {
-                    lease: *lease,
-                    checkpoint: record.checkpoint.clone(),
-                },
+                None => Recovered::RunningDead { lease: *lease },
             })
             .collect();
         let mut session = Session::new(identity, recovered);
@@ -334,9 +331,6 @@ impl Sim {
             JournalOp::Start { lease, .. } => {
                 worker.journal.insert(lease, Record::default());
                 self.input(n, written(lease, Entry::Start));
-            }
-            JournalOp::Checkpoint { lease, checkpoint } => {
-                worker.journal.entry(lease).or_default().checkpoint = Some(checkpoint);
             }
             JournalOp::Finish(finish) => {
                 let Some(lease) = Lease::from_wire(finish.shard, finish.token) else {

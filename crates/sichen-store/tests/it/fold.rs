@@ -77,6 +77,9 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::RunReopened => &["backfill", "round", "shards"],
         Kind::StopRequested => &["detail", "stop"],
         Kind::AttemptGranted => &["checkpoint_seq", "session", "worker"],
+        Kind::CheckpointSaved if e.data.contains("\"bytes\"") => {
+            &["bytes", "done", "position", "seq"]
+        }
         Kind::CheckpointSaved => &["done", "position", "seq"],
         Kind::AttemptEnded => &["code", "end", "message"],
         Kind::SessionRegistered => &["incarnation", "pool", "slots", "worker"],

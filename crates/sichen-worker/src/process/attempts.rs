@@ -2,6 +2,9 @@
 //!
 //! # Invariants
 //! - Only ended attempts are removed, the oldest first.
+//! - What attempts wait for on the runtime of handlers is not the disk: ended ones are sized and removed
+//!   on a thread of their own, and no lock that a stream takes is held meanwhile, unless that stream
+//!   itself needs the room.
 //! - What streams have written counts from before it is written, so that the total is never
 //!   passed by more than what the processes themselves leave in their directories.
 
@@ -10,12 +13,17 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sichen_sdk::output::RUNNING;
 
 /// Files looked at in one directory when its size is taken; more count as nothing.
 const MAX_FILES_SIZED: usize = 10_000;
+
+/// Ended attempts that wait to be sized. One more is sized where it ends, which is slow enough for the
+/// others to be caught up with.
+const MAX_ENDED_WAITING: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct Attempts {
@@ -23,6 +31,39 @@ pub(super) struct Attempts {
     keep: usize,
     total_bytes: u64,
     room: Mutex<Room>,
+    /// Held by whoever removes.
+    removing: Mutex<()>,
+}
+
+/// The thread on which attempts are brought to their end; it goes when nobody can add to it any more.
+#[derive(Clone, Debug)]
+pub(super) struct Endings {
+    attempts: Arc<Attempts>,
+    waiting: SyncSender<(PathBuf, u64)>,
+}
+
+impl Endings {
+    pub(super) fn start(attempts: Arc<Attempts>) -> Endings {
+        let (waiting, ended) = sync_channel::<(PathBuf, u64)>(MAX_ENDED_WAITING);
+        let theirs = Arc::clone(&attempts);
+        // Without the thread each is ended where it is added.
+        drop(super::thread::run("sichen-endings", move || {
+            for (dir, written) in ended {
+                theirs.end(dir, written);
+            }
+        }));
+        Endings { attempts, waiting }
+    }
+
+    /// Nothing is written to `dir` any more, which readers may know at once.
+    pub(super) fn add(&self, dir: PathBuf, written: u64) {
+        let _ = fs::remove_file(dir.join(RUNNING));
+        if let Err(back) = self.waiting.try_send((dir, written)) {
+            let (TrySendError::Full((dir, written)) | TrySendError::Disconnected((dir, written))) =
+                back;
+            self.attempts.end(dir, written);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +98,9 @@ impl Attempts {
             keep,
             total_bytes,
             room: Mutex::new(room),
+            removing: Mutex::default(),
         };
-        attempts.make_room(&mut attempts.room(), 0);
+        attempts.keep_within();
         attempts
     }
 
@@ -74,16 +116,30 @@ impl Attempts {
     pub(super) fn end(&self, dir: PathBuf, written: u64) {
         let _ = fs::remove_file(dir.join(RUNNING));
         let size = size_of(&dir);
-        let mut room = self.room();
-        room.used = room.used.saturating_sub(written) + size;
-        room.ended.push_back((dir, size));
-        self.make_room(&mut room, 0);
+        {
+            let mut room = self.room();
+            room.used = room.used.saturating_sub(written) + size;
+            room.ended.push_back((dir, size));
+        }
+        self.keep_within();
     }
 
     /// Takes so many bytes for a stream, if need be from old attempts.
     pub(super) fn take(&self, bytes: u64) -> bool {
+        if self.take_if_free(bytes) {
+            return true;
+        }
+        let _alone = self.removing();
+        while !self.take_if_free(bytes) {
+            if !self.remove_oldest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take_if_free(&self, bytes: u64) -> bool {
         let mut room = self.room();
-        self.make_room(&mut room, bytes);
         let fits = room.used + bytes <= self.total_bytes;
         if fits {
             room.used += bytes;
@@ -96,18 +152,33 @@ impl Attempts {
         room.used = room.used.saturating_sub(bytes);
     }
 
-    fn make_room(&self, room: &mut Room, bytes: u64) {
-        while room.ended.len() > self.keep || room.used + bytes > self.total_bytes {
-            let Some((dir, size)) = room.ended.pop_front() else {
-                return;
-            };
-            match fs::remove_dir_all(&dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(dir = %dir.display(), %error, "an old attempt's directory stays");
-                }
-                _ => room.used = room.used.saturating_sub(size),
+    /// Removes what is more than is to be kept.
+    fn keep_within(&self) {
+        let _alone = self.removing();
+        while self.is_over() && self.remove_oldest() {}
+    }
+
+    fn is_over(&self) -> bool {
+        let room = self.room();
+        room.ended.len() > self.keep || room.used > self.total_bytes
+    }
+
+    /// To be called while `removing` is held. False if there is none to remove.
+    fn remove_oldest(&self) -> bool {
+        let Some((dir, size)) = self.room().ended.pop_front() else {
+            return false;
+        };
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(dir = %dir.display(), %error, "an old attempt's directory stays");
             }
+            _ => self.give_back(size),
         }
+        true
+    }
+
+    fn removing(&self) -> MutexGuard<'_, ()> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
@@ -134,3 +205,6 @@ fn size_of(dir: &Path) -> u64 {
     }
     sum
 }
+
+#[cfg(test)]
+mod tests;

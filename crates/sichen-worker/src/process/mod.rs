@@ -37,7 +37,7 @@ use sichen_sdk::{BoxFuture, Context, Handler, HandlerError, Stopped};
 
 use crate::clock::boot_ms;
 use crate::config::{Amount, ProcessConfig};
-use attempts::Attempts;
+use attempts::{Attempts, Endings};
 pub(crate) use containment::{Containment, sweep};
 use kept::Kept;
 use spawn::Start;
@@ -67,6 +67,7 @@ struct Shared {
     containment: Containment,
     worker_uid: String,
     attempts: Arc<Attempts>,
+    endings: Endings,
     output_limit: u64,
     /// What the processes of an attempt may use together whose command says nothing of it.
     memory_limit: Option<u64>,
@@ -112,10 +113,12 @@ impl Runner {
         memory_limit: Option<u64>,
     ) -> Runner {
         let attempts = Attempts::open(attempts, limits.keep_attempts, limits.total_bytes);
+        let attempts = Arc::new(attempts);
         let shared = Shared {
             containment,
             worker_uid,
-            attempts: Arc::new(attempts),
+            endings: Endings::start(Arc::clone(&attempts)),
+            attempts,
             output_limit: limits.stream_bytes,
             memory_limit,
         };
@@ -254,7 +257,7 @@ impl Shared {
             .attempts
             .begin(&key.dir_name())
             .map_err(io("attempt directory"))?;
-        let mut ending = Ending::of(&self.attempts, dir.clone());
+        let mut ending = Ending::of(&self.endings, dir.clone());
         let mut report = report::Report::open(&dir.join("report")).map_err(io("report channel"))?;
         let channel = channel::Channel::open(&dir).map_err(io("report socket"))?;
         let said = Arc::new(report::Said::default());
@@ -328,15 +331,15 @@ impl Shared {
 
 /// Ends the attempt's directory on every way out.
 struct Ending {
-    attempts: Arc<Attempts>,
+    endings: Endings,
     dir: PathBuf,
     written: u64,
 }
 
 impl Ending {
-    fn of(attempts: &Arc<Attempts>, dir: PathBuf) -> Ending {
+    fn of(endings: &Endings, dir: PathBuf) -> Ending {
         Ending {
-            attempts: Arc::clone(attempts),
+            endings: endings.clone(),
             dir,
             written: 0,
         }
@@ -345,8 +348,8 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.attempts
-            .end(std::mem::take(&mut self.dir), self.written);
+        self.endings
+            .add(std::mem::take(&mut self.dir), self.written);
     }
 }
 

@@ -12,6 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Say what is to run",
         &[
             "new",
+            "new",
             "apply",
             "validate",
             "diff",
@@ -84,8 +85,8 @@ fn brief(about: &str) -> &str {
     if sentence.chars().count() <= BRIEF {
         return sentence;
     }
-    let commas = sentence.match_indices(',').map(|(at, _)| at);
-    let fits = commas.filter(|at| *at <= BRIEF).next_back();
+    let mut commas = sentence.match_indices(',').map(|(at, _)| at);
+    let fits = commas.rfind(|at| *at <= BRIEF);
     fits.map_or(sentence, |at| &sentence[..at])
 }
 

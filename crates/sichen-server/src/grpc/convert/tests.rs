@@ -59,14 +59,23 @@ fn a_journal_with_a_nul_does_not_keep_its_worker_out() {
 }
 
 #[test]
-fn a_worker_whose_names_have_a_nul_is_refused() {
+fn a_worker_whose_names_have_a_nul_or_no_bound_is_refused() {
     let sound = v1::Hello {
         worker_name: "w".to_owned(),
         pool: "default".to_owned(),
         ..v1::Hello::default()
     };
     assert!(hello(sound.clone()).is_ok());
-    let spoil: [fn(&mut v1::Hello); 8] = [
+    let spoil: [fn(&mut v1::Hello); 14] = [
+        |h| h.worker_uid = "u".repeat(129),
+        |h| h.boot_id = "u".repeat(129),
+        |h| h.incarnation = "u".repeat(129),
+        |h| h.handlers = vec!["h".repeat(129)],
+        |h| h.handlers = (0..1_001).map(|n| format!("h{n}")).collect(),
+        |h| {
+            let labels = (0..1_001).map(|n| (format!("data-source/{n}"), String::new()));
+            h.labels = labels.collect();
+        },
         |h| h.worker_uid = POISON.to_owned(),
         |h| h.incarnation = POISON.to_owned(),
         |h| h.handlers = vec![POISON.to_owned()],
@@ -109,7 +118,7 @@ fn labels_and_resources_are_an_offer_and_data_sources_are_handlers() {
 }
 
 #[test]
-fn a_position_with_a_nul_is_passed_over() {
+fn a_position_with_a_nul_or_without_bound_is_passed_over() {
     let report = |position: &str| v1::CheckpointReport {
         shard: shard_ref(ShardKey::new(sichen_core::ids::RunId(1), 0)),
         token: 1,
@@ -121,4 +130,8 @@ fn a_position_with_a_nul_is_passed_over() {
     };
     assert!(checkpoint(report("id:1"), SessionId(1)).is_some());
     assert!(checkpoint(report(POISON), SessionId(1)).is_none());
+    // The SDK keeps to it; who else speaks the protocol must too.
+    let longest = "p".repeat(MAX_POSITION_BYTES);
+    assert!(checkpoint(report(&longest), SessionId(1)).is_some());
+    assert!(checkpoint(report(&format!("{longest}p")), SessionId(1)).is_none());
 }

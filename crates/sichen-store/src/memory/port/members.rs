@@ -21,9 +21,11 @@ impl MemberStore for MemoryStore {
         self.write(op, move |tx| duties::end_node(tx, node, &cause))
     }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        bounded!(keys);
         self.write(op, move |tx| duties::claim(tx, node, keys))
     }
     fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        bounded!(fences);
         self.write(op, move |tx| duties::release(tx, &fences))
     }
     fn list_members(&self) -> Answer<'_, (Vec<Node>, Vec<Duty>)> {

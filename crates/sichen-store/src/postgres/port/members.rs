@@ -26,6 +26,7 @@ impl MemberStore for PostgresStore {
         })
     }
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>> {
+        bounded!(keys);
         write!(self, Some(op), [keys], |tx| {
             tx.take_turn(kept::Turn::Claim, "").await?;
             let texts: Vec<String> = keys.iter().map(DutyKey::text).collect();
@@ -36,6 +37,7 @@ impl MemberStore for PostgresStore {
         })
     }
     fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()> {
+        bounded!(fences);
         write!(self, Some(op), [fences], |tx| {
             tx.lock_duties(keys_of(&fences), false).await?;
             tx.tell_time().await?;

@@ -42,6 +42,24 @@ pub fn a_checkpoint_is_handed_to_the_next_attempt(b: &Bench) {
     assert_eq!(data["checkpoint_seq"], 3);
 }
 
+/// The log keeps each of them: a position of 64 KiB a second would fill it.
+pub fn a_long_position_is_whole_in_its_row_and_cut_in_the_log(b: &Bench) {
+    let (_, _, shard) = held(b);
+    let mut item = b.checkpoint(&shard, 3);
+    let position = format!("a{}", "\u{4efb}".repeat(20_000));
+    if let Some(checkpoint) = &mut item.checkpoint {
+        checkpoint.position.clone_from(&position);
+    }
+    assert_eq!(save(b, item), CheckpointVerdict::Saved);
+    assert_eq!(b.shard(shard.key).checkpoint.position, position);
+    let saved = b.dump().events.into_iter();
+    let saved = saved.rfind(|e| e.kind == Kind::CheckpointSaved).unwrap();
+    let data: serde_json::Value = serde_json::from_str(&saved.data).unwrap();
+    let told = data["position"].as_str().unwrap();
+    assert!(position.starts_with(told));
+    assert_eq!((told.len(), data["bytes"].as_u64()), (256, Some(60_001)));
+}
+
 pub fn a_checkpoint_never_moves_back(b: &Bench) {
     let (_, _, shard) = held(b);
     assert_eq!(save(b, b.checkpoint(&shard, 5)), CheckpointVerdict::Saved);

@@ -323,6 +323,7 @@ macro_rules! conforms {
                 ;
                 checkpoints:
                     a_checkpoint_is_handed_to_the_next_attempt,
+                    a_long_position_is_whole_in_its_row_and_cut_in_the_log,
                     a_checkpoint_never_moves_back,
                     a_checkpoint_under_an_old_token_is_refused,
                     a_checkpoint_under_an_expired_session_is_refused,

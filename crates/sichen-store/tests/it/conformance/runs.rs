@@ -3,11 +3,11 @@
 use futures::executor::block_on;
 use jiff::SignedDuration;
 use sichen_core::event::Kind;
-use sichen_core::ids::{JobUid, Occasion, Revision, RunId, ShardKey, ShardNo, Token};
+use sichen_core::ids::{JobUid, NodeId, Occasion, Revision, RunId, ShardKey, ShardNo, Token};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause};
-use sichen_core::model::{Period, Progress, RunTerms};
+use sichen_core::model::{DutyKey, Period, Progress, RunTerms};
 use sichen_core::port::{
     Answer, CreateVerdict, Error, Finish, FinishVerdict, MAX_BATCH, NewRun, Page, RequestVerdict,
     RunFilter,
@@ -188,6 +188,8 @@ pub fn a_batch_above_the_limit_is_refused_whole(b: &Bench) {
         );
     }
     let s = &b.store;
+    refused(s.claim_duties(b.op(), NodeId(1), many(DutyKey::Janitor)));
+    refused(s.release_duties(b.op(), many(pool.clone())));
     refused(s.create_runs(
         b.op(),
         vec![],
