@@ -79,7 +79,7 @@ pub const POINTS: &[Points] = &[
     Points {
         who: Who::Worker,
         places: &[Place::BeforeJournal, Place::AfterJournal],
-        which: &["start", "checkpoint", "finish", "forget"],
+        which: &["start", "finish", "forget"],
     },
     Points {
         who: Who::Worker,

@@ -52,7 +52,7 @@ pub fn a_long_position_is_whole_in_its_row_and_cut_in_the_log(b: &Bench) {
     }
     assert_eq!(save(b, item), CheckpointVerdict::Saved);
     assert_eq!(b.shard(shard.key).checkpoint.position, position);
-    let saved = b.dump().events.into_iter();
+    let mut saved = b.dump().events.into_iter();
     let saved = saved.rfind(|e| e.kind == Kind::CheckpointSaved).unwrap();
     let data: serde_json::Value = serde_json::from_str(&saved.data).unwrap();
     let told = data["position"].as_str().unwrap();

@@ -24,7 +24,7 @@ impl Pair {
     pub(super) fn checks(&mut self, of: &Backfill, dump: &Dump) {
         let state = CheckState::ALL[self.dice.roll(CheckState::ALL.len())];
         let page = Page {
-            after: self.dice.once_in(4).then(|| (RunId(40), 1)),
+            after: self.dice.once_in(4).then_some((RunId(40), 1)),
             limit: 1 + self.dice.roll(4) as u32,
         };
         let state = self.dice.once_in(2).then_some(state);
