@@ -99,6 +99,8 @@ impl Turns {
             return;
         };
         run.closed_at = Some(at);
+        // What is over waits for nobody; who has it reopened wants it at once.
+        run.waits = None;
         let Some(open) = self.open.get_mut(&run.job) else {
             return;
         };

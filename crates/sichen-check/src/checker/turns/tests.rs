@@ -66,3 +66,14 @@ fn what_is_replaced_is_over_first() {
     assert_eq!(broken(turns.released(RunId(3))), None);
     assert_eq!(broken(turns.granted(RunId(3))), None);
 }
+
+#[test]
+fn what_was_over_before_its_turn_and_is_reopened_waits_no_more() {
+    let mut turns = Turns::default();
+    told(&mut turns, 1, None, 1);
+    told(&mut turns, 2, Some(QUEUE), 1);
+    assert_eq!(broken(turns.granted(RunId(2))), Some(Invariant::I30));
+    turns.closed(RunId(2), Timestamp::UNIX_EPOCH);
+    turns.reopened(RunId(2), false);
+    assert_eq!(broken(turns.granted(RunId(2))), None);
+}

@@ -13,9 +13,8 @@ fn every_command_stands_in_one_group_and_every_line_fits() {
     let help = help(&command);
     for (_, names) in GROUPS {
         for name in *names {
-            let lines = help
-                .lines()
-                .filter(|line| line.split_whitespace().next() == Some(name));
+            let begin = format!("  {name:<14}");
+            let lines = help.lines().filter(|line| line.starts_with(&begin));
             assert_eq!(lines.count(), 1, "{name}");
         }
     }
