@@ -17,6 +17,7 @@ pub trait MemberStore: Send + Sync + 'static {
     fn end_node(&self, op: Op, node: NodeId, cause: String) -> Answer<'_, bool>;
     /// Takes those of `keys` that are free: never owned, released, owned by an expired node, or
     /// by `node` itself (same term). Returns what `node` owns of them. None while a restore is not decided.
+    /// A duty that somebody writes under at this moment may be left for the next time.
     fn claim_duties(&self, op: Op, node: NodeId, keys: Vec<DutyKey>) -> Answer<'_, Vec<Fence>>;
     /// Gives duties up; those no longer owned under the given term are passed over.
     fn release_duties(&self, op: Op, fences: Vec<Fence>) -> Answer<'_, ()>;

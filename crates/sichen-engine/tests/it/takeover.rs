@@ -6,8 +6,9 @@ use sichen_core::event::Kind;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::model::{Appearance, Checkpoint, Progress};
-use sichen_core::port::{CheckpointVerdict, EventFilter, Page, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, EventFilter, MAX_BATCH, Page, SaveCheckpoint};
 use sichen_engine::sessions::{BeatAnswer, Hello, HelloAnswer, ReportVerdict};
+use sichen_engine::work::Work;
 
 use crate::fixture::{Cluster, Node, hello, report};
 
@@ -350,6 +351,41 @@ fn nothing_expires_right_after_an_outage() {
     cluster.pass(4);
     node.coordinate(&cluster);
     assert_eq!(node.reap(&cluster), 1);
+}
+
+/// What its job lets go on for a while is left alone, and does not hide what comes behind it.
+#[test]
+fn many_within_their_grace_hide_nobody() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let many = u32::try_from(MAX_BATCH).unwrap() + 20;
+    let patient = node.worker(&cluster, "patient", many);
+    let spec = json!({
+        "run": { "handler": "h" }, "timeouts": { "attempt": "5s", "grace": "10m" },
+        "shards": { "count": many },
+    });
+    let slow = cluster.apply("slow", spec);
+    cluster.run(slow, "k");
+    while node.dispatch(&cluster) > 0 {}
+    let held = node.grants(patient);
+    assert_eq!(held.len(), many as usize);
+    let spec = json!({ "run": { "handler": "h" }, "timeouts": { "attempt": "6s" } });
+    let quick = cluster.apply("quick", spec);
+    let other = node.worker(&cluster, "other", 1);
+    cluster.run(quick, "k");
+    assert_eq!(node.dispatch(&cluster), 1);
+    let late = node.grants(other).remove(0);
+    let keys =
+        |works: &[Work]| -> Vec<_> { works.iter().map(|w| (w.shard.key, w.shard.token)).collect() };
+    for _ in 0..6 {
+        cluster.pass(4);
+        node.coordinate(&cluster);
+        node.beat(patient, &keys(&held), u64::from(many));
+        node.beat(other, &keys(std::slice::from_ref(&late)), 1);
+    }
+    assert_eq!(node.reap(&cluster), 1);
+    assert_eq!(cluster.shard(late.shard.key).state, ShardState::Retry);
 }
 
 /// A grant sent again says what is left of its timeout, not the whole of it.

@@ -198,12 +198,28 @@ impl Call {
                 };
                 let fences = store.claim_duties(op, node, vec![key]).await?;
                 let Some(fence) = fences.first().cloned() else {
-                    return Ok("nothing to claim".to_owned());
+                    return Ok(NOTHING.to_owned());
                 };
                 let leases = store.lease_shards(second, fence, vec![grant]).await?;
                 format!("{}: {}", owned(fences), leased(&leases))
             }
         })
+    }
+}
+
+/// What a claim answers that finds nothing.
+const NOTHING: &str = "nothing to claim";
+
+impl Call {
+    /// The call that a serial order makes where this one was answered so: a duty that somebody wrote under
+    /// is left by a claim as if it had not been asked for.
+    pub fn as_answered(mut self, told: &str) -> Option<Self> {
+        match &mut self {
+            Call::Claim(_, keys) => keys.retain(|key| told.contains(&key.text())),
+            Call::ClaimAndLease(..) if told == NOTHING => return None,
+            _ => {}
+        }
+        Some(self)
     }
 }
 
