@@ -52,7 +52,7 @@ fn check(seeds: std::ops::RangeInclusive<u64>) {
         (Kind::BackfillCreated, 30),
         (Kind::BackfillAdvanced, 50),
         (Kind::BackfillFinished, 20),
-        (Kind::BackfillChecked, 5),
+        (Kind::BackfillChecked, 3),
         (Kind::CalendarApplied, 20),
     ];
     // Rare, since few are open when somebody comes to turn one.

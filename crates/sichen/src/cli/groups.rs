@@ -12,7 +12,6 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Say what is to run",
         &[
             "new",
-            "new",
             "apply",
             "validate",
             "diff",
