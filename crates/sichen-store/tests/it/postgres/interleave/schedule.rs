@@ -3,7 +3,8 @@
 //! # Invariants
 //! - A choice is made only when everything rests: each call waits at the gate, waits for a lock, or
 //!   is over. So a seed is the same schedule each time; only whom a deadlock of the calls' own making
-//!   strikes is up to the server.
+//!   strikes is up to the server, and which of two goes first that wait for a row which a commit has
+//!   changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
