@@ -72,7 +72,11 @@ fn what_is_wrong_with_a_copy_is_named(mut scene: Scene) {
     for (what, statement, promise) in HARM {
         let copy = copies.make(&what.replace(' ', "_"), statement);
         let found = verdict(&scene, &copy, 1);
-        assert_eq!(named(&found), [*promise], "{what}: {found:#}");
+        let mut named = named(&found);
+        // An attempt whose end is missing holds its slot still: if another was granted there, that is
+        // said as well.
+        named.retain(|invariant| *invariant != "I22");
+        assert_eq!(named, [*promise], "{what}: {found:#}");
     }
     let aged = copies.make("aged", AGE);
     let young = verdict(&scene, &format!("--since 24h {aged}"), 0);
