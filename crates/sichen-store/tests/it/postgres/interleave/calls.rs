@@ -213,7 +213,7 @@ const NOTHING: &str = "nothing to claim";
 impl Call {
     /// The call that a serial order makes where this one was answered so: a duty that somebody wrote under
     /// is left by a claim as if it had not been asked for.
-    pub fn as_answered(mut self, told: &str) -> Option<Self> {
+    pub fn given_answer(mut self, told: &str) -> Option<Self> {
         match &mut self {
             Call::Claim(_, keys) => keys.retain(|key| told.contains(&key.text())),
             Call::ClaimAndLease(..) if told == NOTHING => return None,

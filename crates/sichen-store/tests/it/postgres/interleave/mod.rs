@@ -264,7 +264,7 @@ fn serially(
         let call = all[chosen[*n].0].1.clone();
         let op = FIRST_OP + *n as u128;
         let call = match &told[*n] {
-            Ok(said) => match call.as_answered(said) {
+            Ok(said) => match call.given_answer(said) {
                 Some(call) => call,
                 None => return Ok(said.clone()),
             },
