@@ -619,20 +619,13 @@ impl Dispatcher {
         now: Option<Timestamp>,
     ) -> Result<Work, Error> {
         let unknown_outcomes = unknown_outcomes(&*self.context.store, &granted).await?;
-        let Granted {
-            mut shard,
-            grant_seq,
-        } = granted;
+        let Granted { shard, grant_seq } = granted;
         // The store counts from the grant; the worker counts from what it is told here.
         let now = now.or(shard.started_at);
         let least = SignedDuration::from_millis(1);
         let left = |at: Timestamp| now.map(|now| at.duration_since(now).max(least));
-        // A first sign is due when the store waits for it no longer, however late the grant comes: else
-        // the attempt would still run when its shard is somebody else's.
-        let first_sign = shard.timeout_at.and_then(left);
-        shard.stall = shard
-            .stall
-            .map(|stall| first_sign.map_or(stall, |left| stall.min(left)));
+        let since = now.zip(shard.started_at);
+        let granted_ago = since.map(|(now, granted)| now.duration_since(granted));
         let attempt_timeout = shard.attempt_until.and_then(left);
         let run_timeout = run.terms.deadline.and_then(left);
         Ok(Work {
@@ -640,6 +633,7 @@ impl Dispatcher {
             grant_seq,
             run,
             document,
+            granted_ago: granted_ago.unwrap_or_default().max(SignedDuration::ZERO),
             attempt_timeout,
             run_timeout,
             unknown_outcomes,

@@ -24,6 +24,10 @@ pub struct Work {
     pub run: Arc<Run>,
     /// The revision's document.
     pub document: Arc<Document>,
+    /// How long ago it was granted, if it is sent again. The store counts the attempt's first sign of
+    /// progress from there: counted from its arrival, an attempt could still run when its shard is
+    /// somebody else's.
+    pub granted_ago: SignedDuration,
     /// How long the attempt may still take, from now: a grant that is sent again has less left.
     pub attempt_timeout: Option<SignedDuration>,
     /// How long the run may still take, from now.

@@ -546,6 +546,7 @@ fn grant(work: &Work) -> v1::Grant {
         }),
         attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
         stall_timeout_ms: shard.stall.map_or(0, millis),
+        granted_ms_ago: millis(work.granted_ago),
         run_timeout_ms: work.run_timeout.map_or(0, millis),
         grace_ms: 2_000,
         fence_key: work.fence_key(),

@@ -485,6 +485,10 @@ pub struct Grant {
     /// What the attempt holds of named capacities while it runs, by name.
     #[prost(message, repeated, tag = "26")]
     pub uses: ::prost::alloc::vec::Vec<CapacityUse>,
+    /// How long ago the grant was made, if this is not the first time that it is sent: the first sign of
+    /// progress is due that much sooner.
+    #[prost(uint64, tag = "27")]
+    pub granted_ms_ago: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CapacityUse {

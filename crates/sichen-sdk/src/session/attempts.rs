@@ -36,7 +36,8 @@ pub(super) struct Attempt {
     pub(super) state: State,
     arrived: Boot,
     started: Boot,
-    /// The handler's last sign of progress, or its start.
+    /// The handler's last sign of progress, or else when the grant was made: from there its first one is
+    /// awaited.
     pub(super) sign: Boot,
     fate: Option<Fate>,
     kill_at: Option<Boot>,
@@ -163,13 +164,13 @@ impl Session {
         } else {
             State::Journaling
         };
-        let handler = grant.handler.clone();
+        let (handler, sent_ago) = (grant.handler.clone(), grant.granted_ms_ago);
         let attempt = Attempt {
             grant: Box::new(grant),
             state,
             arrived: now,
             started: now,
-            sign: now,
+            sign: now.minus(sent_ago),
             fate: None,
             kill_at: None,
             counters: None,
@@ -273,7 +274,6 @@ impl Session {
         }
         attempt.state = State::Running;
         attempt.started = now;
-        attempt.sign = now;
         let grant = attempt.grant.clone();
         if self.link == Link::Up {
             self.send(ToServer::Accept(v1::Accept {

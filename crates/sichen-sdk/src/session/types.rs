@@ -20,6 +20,12 @@ impl Boot {
         Boot(self.0.saturating_add(ms))
     }
 
+    /// This instant less `ms` milliseconds; stays at the near end.
+    #[must_use]
+    pub fn minus(self, ms: u64) -> Boot {
+        Boot(self.0.saturating_sub(ms))
+    }
+
     /// Milliseconds from `earlier` to here, 0 if it is not earlier.
     #[must_use]
     pub fn since(self, earlier: Boot) -> u64 {

@@ -463,6 +463,7 @@ fn grant(work: Work) -> v1::Grant {
         zone: spec.time_zone.clone(),
         attempt_timeout_ms: work.attempt_timeout.map_or(0, millis),
         stall_timeout_ms: shard.stall.map_or(0, millis),
+        granted_ms_ago: millis(work.granted_ago),
         run_timeout_ms: work.run_timeout.map_or(0, millis),
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
         grace_ms: work.grace().map_or(0, millis),

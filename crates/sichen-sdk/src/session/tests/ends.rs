@@ -329,3 +329,32 @@ fn a_grant_of_an_older_epoch_is_given_back_and_no_more_is_taken() {
     let beats = Play::beats(&play.pass(5_000));
     assert!(beats.iter().all(|beat| beat.degraded));
 }
+
+/// The server counts from when it made the grant; one that was lost and comes again is that old.
+#[test]
+fn a_grant_that_comes_late_is_given_its_first_sign_no_later_than_the_server_waits() {
+    let mut play = Play::up(1);
+    play.pass(2_000);
+    play.server(FromServer::Grant(v1::Grant {
+        stall_timeout_ms: 2_000,
+        granted_ms_ago: 1_500,
+        ..grant(1, lease(0, 5))
+    }));
+    assert!(Play::stopped(&play.pass(400)).is_empty());
+    play.feed(Input::HandlerCounters {
+        lease: lease(0, 5),
+        counters: v1::Counters::default(),
+    });
+    // From its first sign on it has what the job gives it.
+    assert!(Play::stopped(&play.pass(1_900)).is_empty());
+    assert_eq!(Play::stopped(&play.pass(200)), [(5, 1_000)]);
+
+    let mut play = Play::up(1);
+    play.pass(2_000);
+    play.server(FromServer::Grant(v1::Grant {
+        stall_timeout_ms: 2_000,
+        granted_ms_ago: 1_500,
+        ..grant(1, lease(0, 5))
+    }));
+    assert_eq!(Play::stopped(&play.pass(600)), [(5, 1_000)]);
+}
