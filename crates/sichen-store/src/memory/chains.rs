@@ -34,7 +34,9 @@ pub(super) fn restart(tx: &mut Tx<'_>, uid: JobUid) {
 
 /// A run has been settled.
 pub(super) fn end(tx: &mut Tx<'_>, id: RunId, outcome: RunState) {
-    let Some(run) = tx.state.runs.get(&id) else {
+    // What a backfill runs again makes no next instant.
+    let run = tx.state.runs.get(&id).filter(|run| run.backfill.is_none());
+    let Some(run) = run else {
         return;
     };
     let (uid, started_at) = (run.job, run.started_at);

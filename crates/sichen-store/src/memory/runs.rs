@@ -248,12 +248,9 @@ pub(super) fn progress(state: &State, run: RunId) -> Progress {
 /// Settles the run if nothing of it is open, and sees to what waits for that.
 pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Option<RunState> {
     let (closed, outcome) = close(tx, id)?;
-    let run = tx.state.runs.get(&id)?;
-    let (job, of_backfill) = (run.job, run.backfill.is_some());
+    let job = tx.state.runs.get(&id)?.job;
     release(tx, job, Some(closed));
-    if !of_backfill {
-        chains::end(tx, id, outcome);
-    }
+    chains::end(tx, id, outcome);
     Some(outcome)
 }
 

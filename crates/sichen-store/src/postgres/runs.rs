@@ -316,9 +316,7 @@ pub(super) async fn settle_if_complete(tx: &mut Tx, id: RunId) -> Result<Option<
         return Ok(None);
     };
     release(tx, run.job, Some((id, run.dead_by))).await?;
-    if run.backfill.is_none() {
-        chains::end(tx, &run, outcome).await?;
-    }
+    chains::end(tx, &run, outcome).await?;
     Ok(Some(outcome))
 }
 

@@ -48,6 +48,10 @@ pub(super) fn restart(tx: &mut Tx<'_>, uid: JobUid) -> Result<()> {
 
 /// A run has been settled.
 pub(super) fn end(tx: &mut Tx<'_>, run: &Run, outcome: RunState) -> Result<()> {
+    // What a backfill runs again makes no next instant.
+    if run.backfill.is_some() {
+        return Ok(());
+    }
     let ended = Ended {
         outcome,
         started_at: run.started_at,

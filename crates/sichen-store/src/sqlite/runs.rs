@@ -241,9 +241,7 @@ pub(super) fn settle_if_complete(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Ru
         return Ok(None);
     };
     release(tx, run.job, Some((id, run.dead_by)))?;
-    if run.backfill.is_none() {
-        chains::end(tx, &run, outcome)?;
-    }
+    chains::end(tx, &run, outcome)?;
     Ok(Some(outcome))
 }
 
