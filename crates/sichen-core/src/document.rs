@@ -32,7 +32,7 @@ pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, check_use};
 pub use check::{Problem, check};
 pub use difference::{Difference, differences, differences_of};
 pub use duration::{Duration, MAX_LENGTH};
-pub use parameters::MAX_PARAMETERS_BYTES;
+pub use parameters::{MAX_PARAMETERS_BYTES, NUL};
 pub use placement::{
     LabelsSpec, PlacementKeySpec, PlacementSpec, Quantity, StrategySpec, ValuesSpec, is_label_name,
     is_resource_name,

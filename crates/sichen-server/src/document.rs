@@ -19,7 +19,9 @@ mod unreadable;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use sichen_core::document::{self, CalendarDocument, CapacityDocument, Document, Metadata, check};
+use sichen_core::document::{
+    self, CalendarDocument, CapacityDocument, Document, Metadata, NUL, check,
+};
 
 pub use foreign::{Foreign, read_foreign};
 use tree::{Node, Place};
@@ -196,9 +198,6 @@ pub fn read_all(text: &str) -> Result<Documents, Vec<Problem>> {
     problems.sort_by_key(|p| (p.line, p.column));
     Err(problems)
 }
-
-const NUL: &str = "SC1036: there is a NUL character (U+0000), which databases and processes can't \
-                   take; leave it out";
 
 /// Line and column of the value at `path` (or of the nearest one around it) in that document of
 /// `text` which begins at `line`: for problems that only a store knows.

@@ -41,7 +41,8 @@ pub(super) fn check(parameters: &Map<String, Value>, path: &str) -> Vec<Problem>
     found
 }
 
-const NUL: &str = "SC1036: there is a NUL character (U+0000), which databases and processes can't \
+/// What is said of a text with a NUL in it, in parameters as in whole documents.
+pub const NUL: &str = "SC1036: there is a NUL character (U+0000), which databases and processes can't \
                    take; leave it out";
 const INEXACT: &str = "SC1059: is a number that can't be kept exactly; write it as text, in quotes";
 

@@ -102,8 +102,8 @@ impl Error {
 pub fn bounded(mut input: impl BufRead) -> impl Iterator<Item = std::io::Result<String>> {
     std::iter::from_fn(move || {
         let mut line = Vec::new();
-        let longest = (&mut input).take(MAX_LINE_BYTES as u64 + 1);
-        match { longest }.read_until(b'\n', &mut line) {
+        let mut longest = (&mut input).take(MAX_LINE_BYTES as u64 + 1);
+        match longest.read_until(b'\n', &mut line) {
             Ok(0) => return None,
             Ok(_) => {}
             Err(error) => return Some(Err(error)),

@@ -63,11 +63,6 @@ pub fn help(command: &Command) -> String {
         text.push_str(&format!("\n{what}\n"));
         text.extend(names.iter().filter_map(|name| about(name)));
     }
-    let left: Vec<&str> = left(command).collect();
-    if !left.is_empty() {
-        text.push_str("\nAnd\n");
-        text.extend(left.into_iter().filter_map(about));
-    }
     if let Some(about) = command.get_about() {
         text.push_str(&format!("\n{about}\n"));
     }
@@ -87,13 +82,6 @@ fn brief(about: &str) -> &str {
     let mut commas = sentence.match_indices(',').map(|(at, _)| at);
     let fits = commas.rfind(|at| *at <= BRIEF);
     fits.map_or(sentence, |at| &sentence[..at])
-}
-
-/// Commands that stand in no group.
-fn left(command: &Command) -> impl Iterator<Item = &str> {
-    let all = command.get_subcommands().filter(|c| !c.is_hide_set());
-    let names = all.map(Command::get_name);
-    names.filter(|name| !GROUPS.iter().any(|(_, names)| names.contains(name)))
 }
 
 #[cfg(test)]

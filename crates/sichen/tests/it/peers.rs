@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::cluster::{BUSY, Peers};
-use crate::program::{PATIENCE, until};
+use crate::program::{PATIENCE, until, until_within};
 
 /// Six slow shards of which some have ended and some run.
 fn in_mid_run(peers: &Peers, on: usize) {
@@ -157,11 +157,9 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     println!("all ready {:?} after the heal", healed.elapsed());
     assert!(healed.elapsed() < Duration::from_secs(10) + BUSY);
     // A share that another took meanwhile stays there for a minute, which is as long as a test waits.
-    let end = Instant::now() + 2 * PATIENCE;
-    while peers.shares(1) != before {
-        assert!(Instant::now() < end, "they do not share as before");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until_within(2 * PATIENCE, "they share as before", || {
+        peers.shares(1) == before
+    });
     peers.nodes[2].settles("slow:manual:k", "succeeded");
     peers.nodes[2].each_shard_took_one_attempt("slow:manual:k");
     drop(worker);
