@@ -27,6 +27,28 @@ pub const DIGEST_SUFFIX: &str = ".sha256";
 pub const MAX_TOKEN_BYTES: usize = 1_024;
 /// A token of a file has at least this many characters.
 const MIN_CHARS: usize = 32;
+/// And at least this many different ones: 32 random hexadecimal digits have fewer once in a billion times.
+const MIN_DIFFERENT: usize = 7;
+/// What samples and old defaults of this and other programs have for a token. As a token each is too short; its
+/// digest has the length of any other.
+const SAMPLES: [&str; 16] = [
+    "",
+    "123456",
+    "admin",
+    "admin/123456",
+    "admin:admin",
+    "change-me",
+    "change_me",
+    "changeme",
+    "default",
+    "default_token",
+    "null",
+    "password",
+    "secret",
+    "test",
+    "token",
+    "undefined",
+];
 
 /// Why a token file can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +74,17 @@ pub enum Error {
         path: PathBuf,
         /// How many it has.
         chars: usize,
+    },
+    /// Others may know or guess it.
+    #[error(
+        "SC6014: the token in {path} is {why}, which others may know; delete the file and start again for \
+         a new one"
+    )]
+    Known {
+        /// The file.
+        path: PathBuf,
+        /// What it looks like.
+        why: &'static str,
     },
     /// There is no digest in it.
     #[error(
@@ -140,10 +173,17 @@ impl Tokens {
     /// # Errors
     /// [`Error`] names the file and what to do.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Ok(Self {
+        let path = dir.join(JOIN_TOKEN_FILE);
+        let tokens = Self {
             api: secret(&dir.join(TOKEN_FILE))?,
-            join: secret(&dir.join(JOIN_TOKEN_FILE))?,
-        })
+            join: secret(&path)?,
+        };
+        // Each worker would have the whole API.
+        if tokens.api == tokens.join {
+            let why = "the API's too";
+            return Err(Error::Known { path, why });
+        }
+        Ok(tokens)
     }
 
     /// Whether `token` may use the API.
@@ -166,6 +206,10 @@ impl Tokens {
 pub fn read(path: &Path) -> Result<String, Error> {
     let text = read_private(path)?;
     let token = text.trim();
+    let known = |why| Error::Known {
+        path: path.to_owned(),
+        why,
+    };
     let visible = token.bytes().all(|b| b.is_ascii_graphic());
     if token.len() < MIN_CHARS || token.len() > MAX_TOKEN_BYTES || !visible {
         return Err(Error::Empty {
@@ -173,7 +217,26 @@ pub fn read(path: &Path) -> Result<String, Error> {
             chars: token.chars().count(),
         });
     }
-    Ok(token.to_owned())
+    match guessable(token.as_bytes()) {
+        Some(why) => Err(known(why)),
+        None => Ok(token.to_owned()),
+    }
+}
+
+/// What makes a token one that nobody has drawn at random.
+fn guessable(token: &[u8]) -> Option<&'static str> {
+    let mut different = token.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    if different.len() < MIN_DIFFERENT {
+        return Some("made of a few characters");
+    }
+    let repeats = |n: usize| token[n..] == token[..token.len() - n];
+    if (1..=token.len() / 2).any(repeats) {
+        return Some("one text repeated");
+    }
+    let steps = token.windows(2).filter(|pair| pair[0] + 1 == pair[1]);
+    (steps.count() > token.len() / 2).then_some("a row of characters")
 }
 
 /// The beginning of a file that its owner alone may read.
@@ -200,8 +263,14 @@ fn secret(path: &Path) -> Result<Secret, Error> {
     let digest = PathBuf::from(digest);
     match read_private(&digest) {
         Ok(text) => {
-            let bytes = from_hex(text.trim());
-            bytes.map(Secret).ok_or(Error::Digest { path: digest })
+            let Some(found) = from_hex(text.trim()).map(Secret) else {
+                return Err(Error::Digest { path: digest });
+            };
+            let why = "that of an empty text or of a sample";
+            match SAMPLES.iter().any(|sample| found.is(sample)) {
+                true => Err(Error::Known { path: digest, why }),
+                false => Ok(found),
+            }
         }
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Ok(Secret::of(&open(path)?))
