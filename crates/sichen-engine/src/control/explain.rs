@@ -10,6 +10,7 @@
 
 mod failed;
 mod place;
+mod seen;
 mod shard;
 mod waiting;
 
@@ -29,6 +30,7 @@ use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 use sichen_core::restore::Restore;
 
 use super::{Control, Error};
+pub use seen::Sees;
 pub use waiting::Waiting;
 
 /// Holds of each capacity that an explanation names.
@@ -87,7 +89,16 @@ impl Control {
     /// # Errors
     /// [`Error::NotFound`]; the store's.
     pub async fn explain(&self, run: RunId) -> Result<(Run, Vec<Why>), Error> {
-        let facts = self.facts(run, None).await?;
+        self.explain_to(&|_| true, run).await
+    }
+
+    /// The same to one who sees these namespaces.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn explain_to(&self, sees: Sees<'_>, run: RunId) -> Result<(Run, Vec<Why>), Error> {
+        let mut facts = self.facts(run, None).await?;
+        seen::hide_holders(&*self.context.store, &mut facts, sees).await?;
         let mut reasons = reasons(&facts);
         reasons.extend(failed::reasons(&*self.context.store, &facts.run).await?);
         Ok((facts.run, reasons))
@@ -102,8 +113,22 @@ impl Control {
         run: RunId,
         no: ShardNo,
     ) -> Result<(Run, Shard, Vec<Why>), Error> {
+        self.explain_shard_to(&|_| true, run, no).await
+    }
+
+    /// The same to one who sees these namespaces.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the store's.
+    pub async fn explain_shard_to(
+        &self,
+        sees: Sees<'_>,
+        run: RunId,
+        no: ShardNo,
+    ) -> Result<(Run, Shard, Vec<Why>), Error> {
         let key = ShardKey { run, no };
-        let facts = self.facts(run, Some(no)).await?;
+        let mut facts = self.facts(run, Some(no)).await?;
+        seen::hide_holders(&*self.context.store, &mut facts, sees).await?;
         let found = self.context.store.get_shards(vec![key]).await?.pop();
         let shard = found.ok_or_else(|| Error::NotFound {
             what: "shard",

@@ -11,6 +11,7 @@ use sichen_core::beacon::Hint;
 use sichen_core::ids::{BackfillId, RunId, ShardKey, ShardNo};
 use sichen_core::lifecycle::RunState;
 use sichen_core::model::Run;
+use sichen_core::name::Name;
 use sichen_core::port::{EventFilter, MAX_PAGE, Page, RunFilter};
 use utoipa::IntoParams;
 
@@ -320,18 +321,21 @@ pub(super) struct ExplainOf {
 )]
 pub(super) async fn explain(
     State(api): State<Api>,
+    caller: Caller,
     Segments(id): Segments<String>,
     Params(of): Params<ExplainOf>,
 ) -> Answer<wire::Explanation> {
     let id = request::run_id(&api, &id).await?;
     let control = &api.0.control;
+    // What a run waits for may be held by another namespace's.
+    let sees = |namespace: &Name| caller.sees(namespace);
     let (run, shard, reasons) = match of.shard {
         None => {
-            let (run, reasons) = control.explain(id).await?;
+            let (run, reasons) = control.explain_to(&sees, id).await?;
             (run, None, reasons)
         }
         Some(no) => {
-            let (run, shard, reasons) = control.explain_shard(id, ShardNo(no)).await?;
+            let (run, shard, reasons) = control.explain_shard_to(&sees, id, ShardNo(no)).await?;
             (run, Some(shard), reasons)
         }
     };

@@ -14,5 +14,7 @@ mod openapi;
 mod permissions;
 mod runs;
 mod stop;
+mod tenants;
 mod timeouts;
 mod watch;
+mod worker_tokens;

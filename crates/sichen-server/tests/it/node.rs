@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use reqwest::{Client, Method, Response, StatusCode};
 use serde::de::DeserializeOwned;
+use sichen_core::lease::Rhythm;
 use sichen_core::port::Store;
 use sichen_engine::context::RandomIds;
 use sichen_engine::driver::{Engine, Running, Settings};
@@ -50,12 +52,15 @@ impl Node {
 
     /// A node on `store`, ready.
     pub async fn ready_on(store: Arc<dyn Store>) -> Self {
-        let node = Self::on(store, true).await;
+        Self::on(store, true).await.ready().await
+    }
+
+    async fn ready(self) -> Self {
         until("the node is ready", || async {
-            node.get("/readyz").await.status() == StatusCode::OK
+            self.get("/readyz").await.status() == StatusCode::OK
         })
         .await;
-        node
+        self
     }
 
     /// A node whose duties do not run.
@@ -63,7 +68,21 @@ impl Node {
         Self::on(Arc::new(MemoryStore::new(Arc::new(SystemClock))), false).await
     }
 
+    /// A node whose workers beat often and are given up after three seconds of silence, ready.
+    pub async fn impatient() -> Self {
+        let rhythm = Rhythm {
+            beat: SignedDuration::from_millis(500),
+            ttl: SignedDuration::from_secs(3),
+        };
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        Self::with(store, true, Some(rhythm)).await.ready().await
+    }
+
     async fn on(store: Arc<dyn Store>, duties: bool) -> Self {
+        Self::with(store, duties, None).await
+    }
+
+    async fn with(store: Arc<dyn Store>, duties: bool, rhythm: Option<Rhythm>) -> Self {
         // The HTTP client wants one, even for connections without TLS.
         sichen_server::tls::use_ring();
         let any = "127.0.0.1:0".parse().unwrap();
@@ -73,7 +92,8 @@ impl Node {
         let tokens = Arc::new(Tokens::open(dir.path()).unwrap());
         let token = auth::read(&dir.path().join(auth::TOKEN_FILE)).unwrap();
         let streams = Arc::new(Streams::default());
-        let settings = Settings::new(address.to_string());
+        let mut settings = Settings::new(address.to_string());
+        settings.worker = rhythm.unwrap_or(settings.worker);
         let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
         let engine = Arc::new(engine);
         let server = Server::new(engine.clone(), streams, tokens);

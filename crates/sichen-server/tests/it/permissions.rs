@@ -12,7 +12,7 @@ use crate::node::{Node, json as body_of, problem, until};
 
 const TABLE: &str = include_str!("../../../../docs/permissions.md");
 
-const DOCUMENTS: &str = "
+pub const DOCUMENTS: &str = "
 apiVersion: sichen/v1
 kind: Calendar
 metadata: {name: cn, namespace: payments}
@@ -98,14 +98,14 @@ fn expected(row: &Row, who: Who) -> Vec<Answer> {
 }
 
 /// A node with something of everything in the namespace `payments`.
-struct World {
-    node: Node,
+pub struct World {
+    pub node: Node,
     run: u64,
     backfill: u64,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let node = Node::start().await;
         body_of::<serde_json::Value>(node.post("/api/v1/jobs:apply", DOCUMENTS).await).await;
         let path = "/api/v1/jobs/payments/settle/runs";
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    async fn token(&self, name: &str, roles: &[(&str, &str)]) -> String {
+    pub async fn token(&self, name: &str, roles: &[(&str, &str)]) -> String {
         let roles: Vec<_> = roles
             .iter()
             .map(|(namespace, role)| json!({"namespace": namespace, "role": role}))
@@ -163,7 +163,7 @@ impl World {
         ]
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         method: &Method,
         path: &str,
@@ -304,6 +304,7 @@ fn the_reviewed_table_has_every_route_and_no_other() {
     assert_eq!(listed, described());
 }
 
+/// SEC-002, SEC-004: expired, revoked and other purposes' tokens too, and an administrator of another namespace.
 #[tokio::test]
 async fn every_route_answers_every_caller_as_the_reviewed_table_says() {
     let world = World::new().await;
@@ -335,6 +336,7 @@ async fn every_route_answers_every_caller_as_the_reviewed_table_says() {
     world.node.stop().await;
 }
 
+/// SEC-004: by number, by key and by filter.
 #[tokio::test]
 async fn what_is_in_another_namespace_is_answered_as_what_is_not_there() {
     let world = World::new().await;
@@ -423,6 +425,7 @@ async fn listings_have_nothing_of_other_namespaces() {
     world.node.stop().await;
 }
 
+/// SEC-004: what one may depend on is what one sees.
 #[tokio::test]
 async fn a_job_can_not_go_by_a_calendar_that_its_editor_does_not_see() {
     let world = World::new().await;
@@ -495,6 +498,7 @@ async fn nobody_gives_a_right_that_he_has_not() {
     world.node.stop().await;
 }
 
+/// SEC-008: of tokens.
 #[tokio::test]
 async fn a_secret_is_shown_once_and_its_use_is_noted() {
     let world = World::new().await;
