@@ -409,6 +409,9 @@ fn check(how: How, reason: &str, evidence: &str) -> Result<(), Error> {
             "what is taken as done wants evidence: say what shows it, such as rows of your data",
         );
     }
+    if reason.contains('\0') || evidence.contains('\0') {
+        return refused("reason and evidence have no NUL character; take it out");
+    }
     if reason.len().max(evidence.len()) > MAX_REASON_BYTES {
         return refused(&format!(
             "reason and evidence have at most {MAX_REASON_BYTES} bytes each"

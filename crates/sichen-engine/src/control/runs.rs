@@ -81,10 +81,14 @@ impl Control {
             ("reason", &why.reason, 1, MAX_REASON_BYTES),
             ("by", &why.by, 0, MAX_BY_BYTES),
         ] {
-            if text.trim().len() < least || text.len() > longest {
-                let length = text.len();
-                let message =
-                    format!("SC5019: has {length} bytes; {least} to {longest} are allowed");
+            let (length, nul) = (text.len(), text.contains('\0'));
+            if nul || text.trim().len() < least || length > longest {
+                let message = match nul {
+                    true => "SC5019: has a NUL character; take it out".to_owned(),
+                    false => {
+                        format!("SC5019: has {length} bytes; {least} to {longest} are allowed")
+                    }
+                };
                 let path = path.to_owned();
                 return Err(Error::Invalid(vec![Problem { path, message }]));
             }

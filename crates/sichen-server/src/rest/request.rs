@@ -213,6 +213,12 @@ pub(super) async fn run_id(api: &Api, text: &str) -> Result<RunId, Failed> {
 /// What follows the job in a run's key.
 fn occasion(text: &str) -> Result<Occasion, Failed> {
     if let Some(key) = text.strip_prefix("manual:") {
+        // Which no store can look for, and no run has.
+        if key.contains('\0') {
+            return Err(Failed::bad(
+                "SC5022: `key` has a NUL character; take it out",
+            ));
+        }
         let key = key.to_owned();
         return Ok(Occasion::Manual { key });
     }

@@ -15,6 +15,7 @@ mod permissions;
 mod runs;
 mod stop;
 mod tenants;
+mod texts;
 mod timeouts;
 mod watch;
 mod worker_tokens;
