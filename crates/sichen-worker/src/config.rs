@@ -237,6 +237,10 @@ pub struct ProcessConfig {
     /// Added to its environment.
     #[serde(default, serialize_with = "names_alone")]
     pub env: BTreeMap<String, String>,
+    /// Added to its environment: variables whose values are the texts of these files (absolute paths), read
+    /// at each start and hidden in what it writes.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, PathBuf>,
     /// In place of the worker's `memory_limit`.
     #[serde(default)]
     pub memory_limit: Option<Amount>,
@@ -281,6 +285,13 @@ impl Config {
                     ));
                 }
                 Some(_) => {}
+            }
+            let mut secrets = process.secrets.iter();
+            if let Some((secret, path)) = secrets.find(|(_, path)| !path.is_absolute()) {
+                return bad(format!(
+                    "processes.{name}.secrets.{secret}: {} is no absolute path",
+                    path.display()
+                ));
             }
         }
         let of_processes = self.processes.iter().map(|(name, process)| {

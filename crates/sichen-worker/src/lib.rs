@@ -83,6 +83,7 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
     for server in config.servers {
         builder = builder.server(server);
     }
+    let hidden: Vec<String> = join_token.iter().cloned().collect();
     if let Some(token) = join_token {
         builder = builder.join_token(token);
     }
@@ -119,6 +120,7 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
             keep_attempts: config.keep_attempts,
         },
         config.memory_limit.map(config::Amount::whole),
+        hidden,
     );
     for (name, process) in config.processes {
         builder = builder.custom_handler(name, runner.fixed(process));

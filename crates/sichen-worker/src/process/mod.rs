@@ -17,6 +17,7 @@ mod channel;
 mod containment;
 mod environment;
 mod kept;
+mod mask;
 mod output;
 mod proc;
 mod report;
@@ -40,6 +41,8 @@ use crate::config::{Amount, ProcessConfig};
 use attempts::{Attempts, Endings};
 pub(crate) use containment::{Containment, sweep};
 use kept::Kept;
+use mask::MAX_SECRET_BYTES;
+use mask::Mask;
 use spawn::Start;
 use tree::Tree;
 
@@ -71,6 +74,8 @@ struct Shared {
     output_limit: u64,
     /// What the processes of an attempt may use together whose command says nothing of it.
     memory_limit: Option<u64>,
+    /// What no output shows, whatever the command.
+    hidden: Vec<String>,
 }
 
 impl Drop for Shared {
@@ -85,6 +90,8 @@ struct Launch {
     argv: Vec<String>,
     cwd: Option<PathBuf>,
     env: Vec<(String, String)>,
+    /// Variables whose values are in files.
+    secrets: Vec<(String, PathBuf)>,
     /// In bytes.
     memory_limit: Option<u64>,
 }
@@ -111,6 +118,7 @@ impl Runner {
         attempts: PathBuf,
         limits: &OutputLimits,
         memory_limit: Option<u64>,
+        hidden: Vec<String>,
     ) -> Runner {
         let attempts = Attempts::open(attempts, limits.keep_attempts, limits.total_bytes);
         let attempts = Arc::new(attempts);
@@ -121,6 +129,7 @@ impl Runner {
             attempts,
             output_limit: limits.stream_bytes,
             memory_limit,
+            hidden,
         };
         Runner {
             shared: Arc::new(shared),
@@ -196,6 +205,7 @@ impl Source {
                     argv,
                     cwd: process.cwd.clone(),
                     env,
+                    secrets: process.secrets.clone().into_iter().collect(),
                     memory_limit: process.memory_limit.map(Amount::whole),
                 })
             }
@@ -223,6 +233,7 @@ impl Source {
                     argv,
                     cwd,
                     env,
+                    secrets: Vec::new(),
                     memory_limit: None,
                 })
             }
@@ -234,7 +245,7 @@ impl Shared {
     async fn attempt(
         &self,
         context: &Context,
-        launch: Launch,
+        mut launch: Launch,
     ) -> Result<serde_json::Value, HandlerError> {
         let io = |what: &'static str| {
             move |error: std::io::Error| {
@@ -268,6 +279,11 @@ impl Shared {
             report: report.path(),
             channel: &channel,
         };
+        let secrets = read_secrets(&launch.secrets)?;
+        let hidden = self.hidden.iter().map(String::as_str);
+        let hidden = hidden.chain(secrets.iter().map(|(_, text)| text.as_str()));
+        let mask = Mask::of(hidden.chain([channel.secret()]));
+        launch.env.extend(secrets);
         let env = environment::of(context, &launch, &own)
             .map_err(|message| HandlerError::fatal_shard("cannot-start", message))?;
         let cwd = launch.cwd.clone().unwrap_or_else(|| dir.clone());
@@ -293,8 +309,9 @@ impl Shared {
             let attempts = Arc::clone(&self.attempts);
             Kept::new(dir.clone(), stream, self.output_limit, attempts)
         };
-        let stdout = output::drain(stdout, kept(Stream::Stdout), Arc::clone(&give_up));
-        let stderr = output::drain(stderr, kept(Stream::Stderr), give_up);
+        let (give_up_too, mask_too) = (Arc::clone(&give_up), mask.clone());
+        let stdout = output::drain(stdout, kept(Stream::Stdout), mask_too, give_up_too);
+        let stderr = output::drain(stderr, kept(Stream::Stderr), mask, give_up);
         tokio::select! {
             () = supervise(context, &mut tree) => {}
             () = report.pump(&said, context) => {}
@@ -327,6 +344,27 @@ impl Shared {
         }
         Ok(said.end())
     }
+}
+
+/// Variables with the texts of these files, as they are now: a secret that was changed holds from the next start
+/// on.
+fn read_secrets(files: &[(String, PathBuf)]) -> Result<Vec<(String, String)>, HandlerError> {
+    let read = |(name, path): &(String, PathBuf)| {
+        let bad = |why: String| {
+            let message = format!("secrets.{name}: {}: {why}", path.display());
+            HandlerError::retryable("cannot-start", message)
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let text = text.trim_end_matches(['\r', '\n']);
+        match text.len() {
+            mask::MIN_SECRET_BYTES..=MAX_SECRET_BYTES => Ok((name.clone(), text.to_owned())),
+            n => Err(bad(format!(
+                "has {n} bytes; a secret has {} to {MAX_SECRET_BYTES}",
+                mask::MIN_SECRET_BYTES
+            ))),
+        }
+    };
+    files.iter().map(read).collect()
 }
 
 /// Ends the attempt's directory on every way out.

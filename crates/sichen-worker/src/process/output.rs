@@ -2,6 +2,7 @@
 //!
 //! # Invariants
 //! - A pipe is read to its end whatever happens to the files: a process never blocks on us.
+//! - Nothing is kept or told that has not passed the mask.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
@@ -11,6 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::oneshot;
 
 use super::kept::Kept;
+use super::mask::Mask;
 use super::thread;
 use crate::clock::boot_ms;
 
@@ -33,15 +35,17 @@ pub(super) struct Drained {
 pub(super) fn drain(
     pipe: Option<impl Read + AsFd + Send + 'static>,
     mut kept: Kept,
+    mut mask: Mask,
     give_up: Arc<PipeReader>,
 ) -> oneshot::Receiver<Drained> {
     thread::run("sichen-output", move || {
         let mut tail = Vec::new();
         if let Some(mut pipe) = pipe
-            && let Err(error) = read_all(&mut pipe, &mut kept, &mut tail, &give_up)
+            && let Err(error) = read_all(&mut pipe, &mut kept, &mut mask, &mut tail, &give_up)
         {
             tracing::warn!(%error, "output could not be read on");
         }
+        keep(mask.end(), &mut kept, &mut tail);
         Drained {
             tail: String::from_utf8_lossy(&tail).trim_end().to_owned(),
             written: kept.end(),
@@ -49,9 +53,17 @@ pub(super) fn drain(
     })
 }
 
+fn keep(bytes: &[u8], kept: &mut Kept, tail: &mut Vec<u8>) {
+    kept.add(bytes);
+    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+    let extra = tail.len().saturating_sub(TAIL_BYTES);
+    tail.drain(..extra);
+}
+
 fn read_all(
     pipe: &mut (impl Read + AsFd),
     kept: &mut Kept,
+    mask: &mut Mask,
     tail: &mut Vec<u8>,
     give_up: &PipeReader,
 ) -> io::Result<()> {
@@ -83,12 +95,7 @@ fn read_all(
         }
         match pipe.read(&mut chunk) {
             Ok(0) => return Ok(()),
-            Ok(n) => {
-                kept.add(&chunk[..n]);
-                tail.extend_from_slice(&chunk[n.saturating_sub(TAIL_BYTES)..n]);
-                let extra = tail.len().saturating_sub(TAIL_BYTES);
-                tail.drain(..extra);
-            }
+            Ok(n) => keep(mask.pass(&chunk[..n]), kept, tail),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use sichen_proto::v1;
+use sichen_sdk::output::Stream;
 use v1::descriptor::Descriptor;
 
-use crate::fake::grant;
-use crate::process::run_once;
+use crate::fake::{Fake, grant};
+use crate::process::{config, run_once, start};
 
 /// The environment of a process that runs for this grant.
 async fn environment(grant: v1::Grant) -> BTreeMap<String, String> {
@@ -118,6 +119,80 @@ async fn all_that_a_run_has_is_in_the_environment() {
     ];
     check(&found, &there, &absent);
     assert!(found.contains_key("SICHEN_WORKER_UID") && found.contains_key("PATH"));
+}
+
+/// SEC-008: a process has the secrets of its own command and none of the worker's, and what it prints of either is
+/// hidden, in its output and in the message of its failure; a secret that was changed holds from the next start on.
+#[tokio::test]
+async fn secrets_of_a_process_are_in_its_environment_and_in_nothing_that_it_writes() {
+    let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+    let file = dir.path().join("db-password");
+    let script = "printf %s \"$DB_PASSWORD\" > seen; env; printf '%.6s' \"$DB_PASSWORD\"; sleep 0.3; \
+                  printf '%s\\n' \"${DB_PASSWORD#??????}\"; cat ../../join-token; env >&2; exit 3";
+    let mut config = config(&fake, dir.path(), script);
+    std::fs::write(dir.path().join("join-token"), "join-f00dfeedcafe\n").unwrap();
+    config.join_token_file = Some(dir.path().join("join-token"));
+    let shell = config.processes.get_mut("script").unwrap();
+    shell.secrets.insert("DB_PASSWORD".to_owned(), file.clone());
+    std::fs::write(&file, "first-hunter22\n").unwrap();
+    let shown = format!(
+        "{:?} {}",
+        config.processes,
+        serde_json::to_string(&config).unwrap()
+    );
+    let (_workers, mut conn) = start(&mut fake, config).await;
+    assert_eq!(
+        conn.authorization.as_deref(),
+        Some("Bearer join-f00dfeedcafe")
+    );
+    for (token, secret) in [(5, "first-hunter22"), (6, "second-hunter23")] {
+        std::fs::write(&file, format!("{secret}\n")).unwrap();
+        conn.grant(grant("script", token, "{}")).await;
+        let finish = conn.finish().await;
+        let attempt = dir.path().join(format!("attempts/7.0.1.{token}"));
+        let seen = std::fs::read_to_string(attempt.join("seen")).unwrap();
+        assert_eq!(seen, secret, "the process has it");
+        let mut written = format!("{finish:?}");
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let file = attempt.join(stream.file_name(0));
+            written += &std::fs::read_to_string(file).unwrap();
+        }
+        let stars = "*".repeat(secret.len());
+        let lines = |line: &str| written.lines().filter(|l| *l == line).count();
+        assert_eq!(lines(&format!("DB_PASSWORD={stars}")), 2, "{written}");
+        assert!(
+            lines(&stars) == 1 && lines("*****************") == 1,
+            "{written}"
+        );
+        let reported = written
+            .lines()
+            .find(|line| line.starts_with("SICHEN_REPORT_SECRET="));
+        assert_eq!(
+            reported
+                .unwrap()
+                .trim_start_matches("SICHEN_REPORT_SECRET=")
+                .trim_matches('*'),
+            ""
+        );
+        for hidden in [secret, "hunter", "f00dfeed"] {
+            assert!(!written.contains(hidden), "{hidden}: {written}");
+            assert!(!shown.contains(hidden), "{hidden}: {shown}");
+        }
+        conn.ack(&finish, v1::Verdict::Accepted).await;
+    }
+    for (token, text) in [(7, "abc"), (8, "")] {
+        std::fs::write(&file, text).unwrap();
+        conn.grant(grant("script", token, "{}")).await;
+        let finish = conn.finish().await;
+        let error = finish.error.clone().unwrap();
+        assert_eq!(error.code, "cannot-start");
+        assert!(
+            error.message.contains("secrets.DB_PASSWORD"),
+            "{}",
+            error.message
+        );
+        conn.ack(&finish, v1::Verdict::Accepted).await;
+    }
 }
 
 #[tokio::test]

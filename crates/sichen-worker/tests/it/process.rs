@@ -17,6 +17,7 @@ pub(crate) fn shell(script: &str) -> ProcessConfig {
         allow_args: false,
         cwd: None,
         env: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         memory_limit: None,
     }
 }

@@ -52,7 +52,8 @@ struct Scene {
 async fn scene() -> Scene {
     let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
     // As long as somebody of the tree waits for an answer, the tree lives.
-    let script = "trap '' TERM; echo $SICHEN_REPORT_SECRET; while [ ! -e go ]; do sleep 0.02; done";
+    let script = "trap '' TERM; echo $SICHEN_REPORT_SECRET > known.new; mv known.new known; \
+                  while [ ! -e go ]; do sleep 0.02; done";
     let config = config(&fake, dir.path(), script);
     let (workers, mut conn) = start(&mut fake, config).await;
     let with_time = v1::Grant {
@@ -63,7 +64,7 @@ async fn scene() -> Scene {
     let attempt = dir.path().join("attempts/7.0.1.5");
     let secret = patiently(async {
         loop {
-            let text = std::fs::read_to_string(attempt.join("stdout.log")).unwrap_or_default();
+            let text = std::fs::read_to_string(attempt.join("known")).unwrap_or_default();
             if text.ends_with('\n') {
                 return text.trim().to_owned();
             }
