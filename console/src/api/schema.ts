@@ -309,6 +309,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/forecast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What is to be expected of a pool's slots and of the capacities that its jobs use, from the schedules of
+         *     all jobs and from how long their runs took; and when more will be wanted than there is.
+         */
+        get: operations["cluster_forecast"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -1887,6 +1907,54 @@ export interface components {
             /** @description For people. */
             message: string;
         };
+        /**
+         * @description What is to be expected of a pool, reckoned from the schedules of all jobs and from how long their runs
+         *     took. Runs that people or programs ask for, retries and backfills are not in it.
+         */
+        Forecast: {
+            /** @description Whether jobs or planned instants were left out: at most 10,000 jobs are read, and 100,000 instants. */
+            cut: boolean;
+            /** @description The beginning of the time. */
+            from: string;
+            /** @description The jobs with planned instants in the time. */
+            jobs: components["schemas"]["JobForecast"][];
+            /** @description The pool's slots and each capacity with units that its jobs use, in this order. */
+            limits: components["schemas"]["LimitForecast"][];
+            /**
+             * Format: int64
+             * @description The length of its parts, in milliseconds; the last one may be shorter.
+             */
+            part_ms: number;
+            /** @description The pool. */
+            pool: string;
+            /** @description Its end. */
+            to: string;
+        };
+        /** @description How it stands in one part of the time. */
+        ForecastPart: {
+            /**
+             * Format: int64
+             * @description At its end: how long all that there is will take for what is left over, in milliseconds.
+             */
+            behind_ms: number;
+            /** @description Its beginning. */
+            from: string;
+            /**
+             * Format: int64
+             * @description Runs that begin in it.
+             */
+            runs: number;
+            /**
+             * Format: int64
+             * @description How much of what there is will be in use, in percent.
+             */
+            used_percent: number;
+            /**
+             * Format: int64
+             * @description The most that is wanted at once.
+             */
+            wanted: number;
+        };
         /** @description A shard that a worker runs. */
         HeldShard: {
             /** @description Its job. */
@@ -2016,6 +2084,31 @@ export interface components {
              */
             paused: number;
         };
+        /** @description What one job brings. */
+        JobForecast: {
+            /** @description Whether its runs go to the pool that was asked for, and not only use a capacity of its jobs. */
+            in_pool: boolean;
+            /** @description Its name. */
+            job: string;
+            /**
+             * Format: int64
+             * @description How long a run takes, in milliseconds: the middle one of the last 20 that succeeded. Left out if
+             *     none has; then its runs are reckoned with no load.
+             */
+            length_ms?: number | null;
+            /** @description The job's namespace. */
+            namespace: string;
+            /**
+             * Format: int64
+             * @description Planned instants within the time.
+             */
+            runs: number;
+            /**
+             * Format: int32
+             * @description Slots that a run takes at once.
+             */
+            slots: number;
+        };
         /** @description A page of jobs, by namespace and name. */
         JobPage: {
             /** @description The jobs. */
@@ -2049,6 +2142,20 @@ export interface components {
             namespace: string;
             /** @description Why. */
             why: string;
+        };
+        /** @description What is to be expected of one limit. */
+        LimitForecast: {
+            /** @description `slots`, or the name of a capacity. All jobs that use a capacity count, whatever their pool. */
+            limit: string;
+            /** @description When more is wanted than there is; the first 100. */
+            overbooked: components["schemas"]["Overbooked"][];
+            /** @description Part by part. */
+            parts: components["schemas"]["ForecastPart"][];
+            /**
+             * Format: int32
+             * @description How much there is of it.
+             */
+            there: number;
         };
         /** @description A part of the next hour. */
         LoadPart: {
@@ -2218,6 +2325,20 @@ export interface components {
             pid: number;
             /** @description Whose it is. */
             what: string;
+        };
+        /** @description A span in which more is wanted than there is. */
+        Overbooked: {
+            /** @description From when on. */
+            from: string;
+            /** @description The jobs that want most meanwhile, as NAMESPACE/NAME, first the one that wants most; at most three. */
+            jobs: string[];
+            /** @description When what was left over has been worked off; left out if that is not within the time. */
+            until?: string | null;
+            /**
+             * Format: int64
+             * @description The most that is wanted at once.
+             */
+            wanted: number;
         };
         /** @description How things stand, in numbers of one moment. Each is counted up to 10,000. */
         Overview: {
@@ -3468,6 +3589,44 @@ export interface operations {
                 };
                 content: {
                     "application/x-ndjson": string;
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_forecast: {
+        parameters: {
+            query?: {
+                /** @description The pool; `default` if left out. */
+                pool?: string;
+                /** @description The beginning, RFC 3339; now if left out. */
+                from?: string;
+                /** @description The end, RFC 3339, at most 366 days later; a day later if left out. */
+                to?: string;
+                /** @description The length of a part, in milliseconds, at most 1,000 parts; a 24th of the time if left out. */
+                part_ms?: number;
+                /** @description Slots to reckon with; those of the pool's live workers if left out. */
+                slots?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forecast"];
                 };
             };
             default: {

@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod document;
 pub mod epoch;
 pub mod event;
+pub mod forecast;
 pub mod ids;
 pub mod layout;
 pub mod lease;

@@ -17,6 +17,7 @@ mod backfills;
 mod calendars;
 pub mod capacities;
 mod explain;
+pub mod forecast;
 mod jobs;
 mod names;
 mod namespaces;

@@ -19,6 +19,7 @@ mod convert;
 mod dead_letters;
 mod etag;
 pub mod export;
+mod forecast;
 mod gate;
 mod history;
 mod import;
@@ -207,6 +208,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(watch::watch))
         .routes(routes!(history::export))
         .routes(routes!(overview::overview))
+        .routes(routes!(forecast::forecast))
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::held))
         .routes(routes!(cluster::members))

@@ -14,9 +14,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     audit, backfill, backup, calendar, cancel, capacity, clock, completions, config, dead_letters,
-    demo, describe, dev, doctor, documents, drill, due, events, explain, fence, get, import, jobs,
-    logs, namespace, new, next, report, restore, revisions, run, runs, schema, server, shards,
-    token, trace, verify, worker,
+    demo, describe, dev, doctor, documents, drill, due, events, explain, fence, forecast, get,
+    import, jobs, logs, namespace, new, next, report, restore, revisions, run, runs, schema,
+    server, shards, token, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -82,6 +82,7 @@ pub enum Command {
     Restore(restore::Restore),
     Next(next::Args),
     Calendar(calendar::Calendar),
+    Forecast(forecast::ForecastArgs),
     #[command(subcommand)]
     Capacity(capacity::Command),
     Due(due::Args),
@@ -327,6 +328,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
             Ok(code)
         }
         Command::Calendar(args) => calendar::show(args).await,
+        Command::Forecast(args) => forecast::show(args).await,
         Command::Capacity(command) => capacity::run(command).await,
         Command::Import(from) => import::run(from).await,
         Command::Due(args) => local(|out| due::run(&args, out)),

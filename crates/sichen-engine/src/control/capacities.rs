@@ -184,7 +184,7 @@ impl Control {
         Ok(self.context.store.list_capacities(page).await?)
     }
 
-    async fn standing(&self, name: &Name) -> Result<Option<Standing>, Error> {
+    pub(super) async fn standing(&self, name: &Name) -> Result<Option<Standing>, Error> {
         let asked = vec![name.clone()];
         Ok(self.context.store.get_capacities(asked).await?.pop())
     }

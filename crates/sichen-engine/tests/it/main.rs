@@ -17,6 +17,7 @@ mod fair;
 mod fixture;
 mod flow;
 mod follow;
+mod forecast;
 mod limits;
 mod overlap;
 mod peers;

@@ -17,6 +17,7 @@ mod capacities;
 mod clock;
 mod cluster;
 mod dead_letters;
+mod forecast;
 mod history;
 mod import;
 mod jobs;
@@ -48,6 +49,7 @@ pub use cluster::{
     Workers,
 };
 pub use dead_letters::{DeadLetter, DeadLetterPage, DiscardRun};
+pub use forecast::{Forecast, ForecastPart, JobForecast, LimitForecast, Overbooked};
 pub use history::{ChangeMade, ChangePage, Event, EventPage};
 pub use import::{ImportRemark, Imported, ImportedJob};
 pub use jobs::{

@@ -7,6 +7,7 @@ mod console;
 mod dead_letters;
 mod export;
 mod extremes;
+mod forecast;
 mod jobs;
 mod metrics;
 mod node;

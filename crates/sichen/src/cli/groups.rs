@@ -22,7 +22,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "import",
         ],
     ),
-    ("And when", &["next", "calendar", "due", "pause", "resume"]),
+    (
+        "And when",
+        &["next", "calendar", "due", "forecast", "pause", "resume"],
+    ),
     (
         "Run it, and look",
         &[

@@ -22,6 +22,7 @@ pub mod due;
 pub mod events;
 pub mod explain;
 pub mod fence;
+pub mod forecast;
 pub mod get;
 pub mod import;
 pub mod jobs;

@@ -52,7 +52,8 @@ pub struct StartArgs {
 }
 
 /// An instant as the API takes it.
-fn instant(text: &str) -> Result<String, String> {
+/// A time with its offset, as it was written.
+pub fn instant(text: &str) -> Result<String, String> {
     let bad = |_| {
         "it is no instant: write date, time and offset, such as 2026-08-30T00:00:00+08:00"
             .to_owned()
