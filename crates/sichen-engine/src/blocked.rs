@@ -73,6 +73,29 @@ impl<K: Ord + Copy> Blocked<K> {
         call: impl Fn(Vec<T>) -> Answer<'s, Vec<V>>,
     ) -> Result<Vec<Option<V>>, Error> {
         let mut verdicts: Vec<Option<V>> = items.iter().map(|_| None).collect();
+        let tell = |place: usize, verdict| verdicts[place] = Some(verdict);
+        self.write_each(items, key, clock, call, tell).await?;
+        Ok(verdicts)
+    }
+
+    /// [`Blocked::write`], which tells the verdict of the item at each place as soon as it is written: who
+    /// waits for it need not wait for those that are blocked.
+    ///
+    /// # Errors
+    /// As [`Blocked::write`].
+    pub async fn write_each<'s, T: Clone, V>(
+        &self,
+        items: &[T],
+        key: impl Fn(&T) -> K,
+        clock: impl Fn() -> Answer<'s, Timestamp>,
+        call: impl Fn(Vec<T>) -> Answer<'s, Vec<V>>,
+        mut tell: impl FnMut(usize, V),
+    ) -> Result<(), Error> {
+        let mut fill = |places: &[usize], answers: Vec<V>| {
+            for (place, answer) in places.iter().zip(answers) {
+                tell(*place, answer);
+            }
+        };
         let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
         for (n, item) in items.iter().enumerate() {
             groups.entry(key(item)).or_default().push(n);
@@ -94,7 +117,7 @@ impl<K: Ord + Copy> Blocked<K> {
         if !together.is_empty() {
             let batch = together.iter().map(|n| items[*n].clone()).collect();
             match call(batch).await {
-                Ok(answers) => fill(&mut verdicts, &together, answers),
+                Ok(answers) => fill(&together, answers),
                 Err(error) if error.is_of_some_rows() => {
                     let keys: BTreeSet<K> = together.iter().map(|n| key(&items[*n])).collect();
                     // Before those that were blocked the last time.
@@ -112,7 +135,7 @@ impl<K: Ord + Copy> Blocked<K> {
             match call(places.iter().map(|n| items[*n].clone()).collect()).await {
                 Ok(answers) => {
                     self.lock().remove(&key);
-                    fill(&mut verdicts, places, answers);
+                    fill(places, answers);
                 }
                 Err(error) if error.is_of_some_rows() => {
                     match error {
@@ -128,7 +151,7 @@ impl<K: Ord + Copy> Blocked<K> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(verdicts)
+        Ok(())
     }
 
     /// Keys that were blocked the last time, and whether they are still to be left alone.
@@ -171,12 +194,6 @@ impl<K: Ord + Copy> Blocked<K> {
 /// A clock that was read already, for [`Blocked::write`].
 pub fn told<'s>(now: Timestamp) -> Answer<'s, Timestamp> {
     Box::pin(std::future::ready(Ok(now)))
-}
-
-fn fill<V>(verdicts: &mut [Option<V>], places: &[usize], answers: Vec<V>) {
-    for (place, answer) in places.iter().zip(answers) {
-        verdicts[*place] = Some(answer);
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub mod courier;
 pub mod dispatch;
 pub mod documents;
 pub mod driver;
+mod gather;
 mod heads;
 pub mod intake;
 pub mod janitor;

@@ -35,6 +35,7 @@ use crate::coordinator::{Coordinator, MAX_POOLS};
 use crate::courier::{Courier, StopReason, ToWorker};
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
+use crate::gather::{Gather, Mix};
 use crate::work::GRACE;
 
 pub(crate) use report::note_rule;
@@ -54,6 +55,8 @@ pub struct Sessions {
     /// Leases missing from the last beat, by session: given back if missing again. Of sessions that
     /// beat here alone.
     missing: Mutex<BTreeMap<SessionId, BTreeSet<(ShardKey, Token)>>>,
+    /// What is reported by all of them.
+    ends: Gather<report::End, report::Told>,
 }
 
 impl std::fmt::Debug for Sessions {
@@ -82,6 +85,7 @@ impl Sessions {
             courier,
             rhythm,
             missing,
+            ends: Gather::new(Mix::AllAuthors),
         }
     }
 

@@ -86,6 +86,7 @@ impl MemoryStore {
                 state: &mut state,
                 now,
                 op,
+                author: None,
                 duty: None,
             }))
         })

@@ -9,6 +9,8 @@ pub trait AttemptStore: Send + Sync + 'static {
     fn get_shards(&self, keys: Vec<ShardKey>) -> Answer<'_, Vec<ShardFacts>>;
     /// Ends attempts as their holders report. Accepted whenever the token is that of the running
     /// attempt, also after the session's expiry. Refused ones are recorded as `report_refused`.
+    /// Several holders' ends may share the operation: each is judged by its own [`Finish::by`], and what
+    /// follows from it bears its own [`Finish::author`].
     fn finish_attempts(&self, op: Op, items: Vec<Finish>) -> Answer<'_, Vec<FinishVerdict>>;
     /// Stores checkpoints and progress, each a sign that its attempt has not stalled. Stale ones are recorded as `report_refused`.
     /// The operation is recorded only where a checkpoint is among them ([`SaveCheckpoint::is_recorded`]).

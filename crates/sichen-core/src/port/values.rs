@@ -383,6 +383,9 @@ pub struct Finish {
     /// Who says so; `None` where that is this server itself. Tokens are numbers that anybody could
     /// guess: an attempt of another worker is not ended ([`FinishVerdict::Foreign`]).
     pub by: Option<Arc<Reporter>>,
+    /// Who is written as the author of what follows from it, where the operation carries ends that
+    /// several say; `None`: the operation's own.
+    pub author: Option<Arc<str>>,
     /// The shard.
     pub key: ShardKey,
     /// The token the holder reports with.

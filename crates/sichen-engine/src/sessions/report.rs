@@ -1,10 +1,16 @@
-//! The ends of attempts, as their holders report them.
+//! The ends of attempts, as their holders report them: gathered, so that many workers share a commit.
 //!
 //! # Invariants
 //! - A plain success is written on its token alone; everything else is decided on facts, and the
 //!   store's guard has the last word.
+//! - Each end is judged by what its own holder is, and told to it by its own name, whoever carries it.
+//! - Nobody waits for a row that only another one's report needs.
+//!
+//! # Not here
+//! How they gather ([`crate::gather`]).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sichen_core::document::Document;
@@ -13,13 +19,24 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::{Ending, Facts, Transition, on_end};
 use sichen_core::lifecycle::{AttemptEnd, ShardState};
 use sichen_core::model::Failure;
-use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, Said, ShardFacts};
+use sichen_core::port::{Answer, Error, Finish, FinishVerdict, MAX_BATCH, Op, Said, ShardFacts};
 use sichen_core::retry::Policy;
 
 use super::{Plan, Report, ReportVerdict, Sessions, Source};
+use crate::gather::Batch;
+
+/// Ends of one run that are tried one by one and can't be stored; the run's others are put off then.
+const MAX_SPOILT: usize = 20;
+
+/// An end that is to be written; [`Sessions::report`] waits for what becomes of it, which is `None` if it
+/// could not be written now.
+pub(super) type End = Arc<Finish>;
+pub(super) type Told = Option<FinishVerdict>;
 
 impl Sessions {
     /// Takes the ends of attempts; one verdict each, in order. Never fails as a whole.
+    ///
+    /// To be awaited to its end: it may be carrying what others wait for.
     pub async fn report<'f>(
         &self,
         from: impl Into<Source<'f>>,
@@ -37,14 +54,18 @@ impl Sessions {
 
     async fn report_batch(&self, from: Source<'_>, reports: Vec<Report>) -> Vec<ReportVerdict> {
         let n = reports.len();
-        let verdicts = match self.try_report(from, reports).await {
-            Ok(verdicts) => verdicts,
-            Err(error) => {
-                tracing::warn!(%error, "reports could not be stored; their workers will report again");
-                if sichen_core::zoo::is("ack-before-commit") {
-                    return vec![ReportVerdict::Accepted; n];
+        let verdicts = match self.decide_all(from, reports).await {
+            Ok(ends) => {
+                let told = self.hand_in(from.actor, &ends).await;
+                let mut verdicts = Vec::with_capacity(n);
+                for (end, told) in ends.iter().zip(told) {
+                    verdicts.push(self.told(end, told).await);
                 }
-                vec![ReportVerdict::RetryLater; n]
+                verdicts
+            }
+            Err(error) => {
+                put_off(&error);
+                vec![later(); n]
             }
         };
         for verdict in &verdicts {
@@ -53,11 +74,8 @@ impl Sessions {
         verdicts
     }
 
-    async fn try_report(
-        &self,
-        from: Source<'_>,
-        reports: Vec<Report>,
-    ) -> Result<Vec<ReportVerdict>, Error> {
+    /// What the rules make of reports.
+    async fn decide_all(&self, from: Source<'_>, reports: Vec<Report>) -> Result<Vec<End>, Error> {
         let store = &*self.context.store;
         // A plain success depends on nothing but its token: no facts to read.
         let plain = |r: &Report| r.ending == Ending::Succeeded && !r.key.no.is_plan();
@@ -73,51 +91,130 @@ impl Sessions {
         };
         let facts: BTreeMap<ShardKey, ShardFacts> =
             facts.into_iter().map(|f| (f.shard.key, f)).collect();
-        let mut items = Vec::with_capacity(reports.len());
+        let author: Arc<str> = from.actor.into();
+        let mut ends = Vec::with_capacity(reports.len());
         for report in reports {
-            items.push(match now {
+            let mut end = match now {
                 Some(now) if !plain(&report) => self.decide(report, &facts, now).await?,
                 _ => finish(report, Transition::SUCCESS, None),
-            });
-        }
-        for item in &mut items {
-            item.by = from.by.cloned();
-        }
-        let end = |items| {
-            let op = self.context.op(from.actor);
-            store.finish_attempts(op, items)
-        };
-        let run = |item: &Finish| item.key.run;
-        let blocked = &self.dispatcher.blocked;
-        let verdicts = match blocked.write(&items, run, || store.now(), &end).await {
-            // One that the store can't take is not to hold its neighbours.
-            Err(Error::Corrupt(_)) if items.len() > 1 => one_by_one(&items, end).await?,
-            verdicts => verdicts?,
-        };
-        let mut answers = Vec::with_capacity(items.len());
-        for (item, verdict) in items.iter().zip(verdicts) {
-            let Some(verdict) = verdict else {
-                answers.push(ReportVerdict::RetryLater);
-                continue;
             };
-            if let FinishVerdict::Accepted(run) = verdict {
-                self.context.meter.ended(item.transition.end, run);
-                self.judge(item);
+            end.by = from.by.cloned();
+            end.author = Some(author.clone());
+            ends.push(Arc::new(end));
+        }
+        Ok(ends)
+    }
+
+    /// Has ends written, together with those of others; what became of each.
+    async fn hand_in(&self, author: &str, ends: &[End]) -> Vec<Told> {
+        let mut told: Vec<Told> = ends.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..ends.len()).collect();
+        while !left.is_empty() {
+            let asked = left.iter().map(|place| ends[*place].clone());
+            let write = |batch| self.write_ends(batch);
+            let answers = self.ends.ask(author, asked, write).await;
+            // Where whoever carried them was cut off they may be written: then they are duplicates now.
+            left = std::mem::take(&mut left)
+                .into_iter()
+                .zip(answers)
+                .filter_map(|(place, answer)| match answer {
+                    Some(answer) => {
+                        told[place] = answer;
+                        None
+                    }
+                    None => Some(place),
+                })
+                .collect();
+        }
+        told
+    }
+
+    /// Writes what several may have reported; each is answered when its own is committed.
+    async fn write_ends(&self, mut batch: Batch<End, Told>) {
+        let ends = batch.take();
+        let store = &*self.context.store;
+        let run = |end: &End| end.key.run;
+        let call = |ends| -> Answer<'_, Vec<Told>> { Box::pin(self.end_attempts(ends)) };
+        let tell = |place, told| batch.answer(place, told);
+        let blocked = &self.dispatcher.blocked;
+        let written = blocked.write_each(&ends, run, || store.now(), call, tell);
+        if let Err(error) = written.await {
+            put_off(&error);
+        }
+        batch.answer_rest(|| None);
+    }
+
+    async fn end_attempts(&self, ends: Vec<End>) -> Result<Vec<Told>, Error> {
+        let of_one_run = ends
+            .windows(2)
+            .all(|pair| pair[0].key.run == pair[1].key.run);
+        match self.end_together(&ends).await {
+            // One that the store can't take is not to hold its neighbours.
+            Err(Error::Corrupt(_)) if of_one_run && ends.len() > 1 => self.one_by_one(&ends).await,
+            verdicts => Ok(verdicts?.into_iter().map(Some).collect()),
+        }
+    }
+
+    async fn end_together(&self, ends: &[End]) -> Result<Vec<FinishVerdict>, Error> {
+        let items = ends.iter().map(|end| Finish::clone(end)).collect();
+        let store = &*self.context.store;
+        store.finish_attempts(self.op_of(ends), items).await
+    }
+
+    /// An operation by the author of `ends`, or by this node if they have several.
+    fn op_of(&self, ends: &[End]) -> Op {
+        let author = ends.first().and_then(|end| end.author.as_deref());
+        let shared = ends.iter().any(|end| end.author.as_deref() != author);
+        match author.filter(|_| !shared) {
+            Some(author) => self.context.op(author),
+            None => self.context.op(self.coordinator.actor()),
+        }
+    }
+
+    /// Writes ends of one run each by itself; `None` for one that the store can't take.
+    async fn one_by_one(&self, ends: &[End]) -> Result<Vec<Told>, Error> {
+        let mut told = Vec::with_capacity(ends.len());
+        let mut spoilt = None;
+        for end in ends {
+            match self.end_together(std::slice::from_ref(end)).await {
+                Ok(verdicts) => told.extend(verdicts.into_iter().map(Some)),
+                Err(error @ Error::Corrupt(_)) => {
+                    tracing::error!(shard = %end.key, %error, "the end of an attempt can't be stored");
+                    told.push(None);
+                    spoilt = Some(error);
+                }
+                Err(error) => return Err(error),
             }
+            if told.iter().filter(|told| told.is_none()).count() == MAX_SPOILT {
+                break;
+            }
+        }
+        match spoilt {
+            // The run's own row, most likely.
+            Some(error) if told.iter().all(Option::is_none) => Err(error),
+            _ => Ok(told),
+        }
+    }
+
+    /// Answers the report of `end`, and tells those whom it concerns.
+    async fn told(&self, end: &Finish, told: Told) -> ReportVerdict {
+        let Some(verdict) = told else {
+            return later();
+        };
+        if let FinishVerdict::Accepted(run) = verdict {
+            self.context.meter.ended(end.transition.end, run);
+            self.judge(end);
             // The last of the failed attempts that a run may have stops it too: only the store, which
             // counts them, knows which one that was.
-            let stops =
-                item.transition.stops_run.is_some() || item.transition.max_failures.is_some();
-            if stops && matches!(verdict, FinishVerdict::Accepted(_)) {
+            if end.transition.stops_run.is_some() || end.transition.max_failures.is_some() {
                 // The reports are stored whether or not the rest of the run hears of it now.
-                let told = self.tell_stopped(item.key.run).await;
+                let told = self.tell_stopped(end.key.run).await;
                 if let Err(error) = told {
-                    tracing::debug!(run = %item.key.run, %error, "its workers' beats will find the stop");
+                    tracing::debug!(run = %end.key.run, %error, "its workers' beats will find the stop");
                 }
             }
-            answers.push(answer(item, verdict));
         }
-        Ok(answers)
+        answer(end, verdict)
     }
 
     /// Tells the dispatcher of an end that says something of the worker.
@@ -194,23 +291,16 @@ impl Sessions {
     }
 }
 
-/// Hands `items` over each by itself; `None` for one that the store can't take.
-async fn one_by_one<'s>(
-    items: &[Finish],
-    end: impl Fn(Vec<Finish>) -> Answer<'s, Vec<FinishVerdict>>,
-) -> Result<Vec<Option<FinishVerdict>>, Error> {
-    let mut verdicts = Vec::with_capacity(items.len());
-    for item in items {
-        verdicts.push(match end(vec![item.clone()]).await {
-            Ok(verdicts) => verdicts.into_iter().next(),
-            Err(error @ Error::Corrupt(_)) => {
-                tracing::error!(shard = %item.key, %error, "the end of an attempt can't be stored");
-                None
-            }
-            Err(error) => return Err(error),
-        });
+fn put_off(error: &Error) {
+    tracing::warn!(%error, "reports could not be stored; their workers will report again");
+}
+
+/// The answer to a report that could not be stored.
+fn later() -> ReportVerdict {
+    if sichen_core::zoo::is("ack-before-commit") {
+        return ReportVerdict::Accepted;
     }
-    Ok(verdicts)
+    ReportVerdict::RetryLater
 }
 
 /// Writes on the failure which of the job's rules decided what became of it.
@@ -229,6 +319,7 @@ fn cut(document: Option<&Document>, keys: Option<(i64, i64)>) -> Result<Vec<Desc
 fn finish(report: Report, transition: Transition, expand: Option<Vec<Descriptor>>) -> Finish {
     Finish {
         by: None,
+        author: None,
         key: report.key,
         token: report.token,
         transition,

@@ -18,6 +18,7 @@ mod fixture;
 mod flow;
 mod follow;
 mod forecast;
+mod gathered;
 mod limits;
 mod overlap;
 mod peers;

@@ -17,6 +17,7 @@ use super::{capacities, runs};
 use crate::happened;
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
+    tx.author.clone_from(&f.author);
     let Some(row) = tx.state.shards.get(&f.key) else {
         if tx.state.restore.is_some() {
             let lost = happened::not_current("", &f, Token(0));

@@ -1,6 +1,7 @@
 //! The tables, and one transaction over them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sichen_core::access::AccessToken;
@@ -136,6 +137,8 @@ pub(super) struct Tx<'a> {
     pub state: &'a mut State,
     pub now: Timestamp,
     pub op: Op,
+    /// Who says what is written now, if that is not the operation's own author.
+    pub author: Option<Arc<str>>,
     /// The duty under which it writes.
     pub duty: Option<(String, Term)>,
 }
@@ -151,6 +154,7 @@ impl Tx<'_> {
     }
 
     pub fn event(&mut self, entity: Entity, ver: u32, h: Happened<'_>) {
+        let author = self.author.as_deref();
         self.state.last_event += 1;
         self.state.events.push(Event {
             seq: self.state.last_event,
@@ -158,7 +162,7 @@ impl Tx<'_> {
             ver,
             at: self.now,
             op: self.op.id,
-            actor: self.op.actor.clone(),
+            actor: author.unwrap_or(&self.op.actor).to_owned(),
             duty: self.duty.clone(),
             kind: h.kind,
             from: h.from.to_owned(),

@@ -82,6 +82,7 @@ pub(super) async fn checkpoint_all(
 }
 
 async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
+    tx.writes_as(f.author.clone());
     let Some(row) = tx.shard(f.key).await? else {
         if restored::get(tx).await?.is_some() {
             let lost = happened::not_current("", &f, Token(0));

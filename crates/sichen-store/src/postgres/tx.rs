@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join3, try_join5};
 use jiff::Timestamp;
@@ -41,6 +42,8 @@ const EVENTS: usize = 5_000;
 pub(super) struct Tx {
     read: Read,
     op: Option<Op>,
+    /// Who says what is written now, if that is not the operation's own author.
+    author: Option<Arc<str>>,
     /// Whether this very operation was committed before; known once the locks are there.
     pub repeated: bool,
     /// The duty under which it writes.
@@ -57,6 +60,7 @@ impl Deref for Tx {
 
 /// What of an event differs from others of its transaction.
 struct Noted {
+    author: Option<Arc<str>>,
     entity: &'static str,
     entity_id: String,
     run: Option<i64>,
@@ -77,6 +81,7 @@ impl Tx {
         Self {
             read,
             op,
+            author: None,
             repeated: false,
             duty: None,
             events: Vec::new(),
@@ -156,6 +161,11 @@ impl Tx {
             }
         }
         Ok(())
+    }
+
+    /// What is written from now on is said by `author`; `None`: by the operation's own.
+    pub fn writes_as(&mut self, author: Option<Arc<str>>) {
+        self.author = author;
     }
 
     /// Who writes.
@@ -274,6 +284,7 @@ impl Tx {
             | Entity::Namespace(_) => None,
         };
         self.events.push(Noted {
+            author: self.author.clone(),
             entity: entity.kind(),
             entity_id: entity.id(),
             run,
@@ -304,12 +315,12 @@ impl Tx {
 
     /// Sends the events so far.
     async fn log(&mut self) -> Result<()> {
-        let (op, actor) = match &self.op {
-            Some(op) => (op.id.0, op.actor.clone()),
-            None => (uuid::Uuid::nil(), String::new()),
-        };
+        let op = self.op.as_ref().map_or(uuid::Uuid::nil(), |op| op.id.0);
         let events = std::mem::take(&mut self.events);
+        let own = self.actor();
         for chunk in events.chunks(EVENTS) {
+            let actors = chunk.iter().map(|e| e.author.as_deref().unwrap_or(own));
+            let actors: Vec<String> = actors.map(str::to_owned).collect();
             let texts = |f: fn(&Noted) -> &str| -> Vec<String> {
                 chunk.iter().map(|e| f(e).to_owned()).collect()
             };
@@ -320,7 +331,7 @@ impl Tx {
             let params = params![
                 at(self.now),
                 op,
-                actor,
+                actors,
                 texts(|e| e.entity),
                 texts(|e| &e.entity_id),
                 ints(|e| e.run),

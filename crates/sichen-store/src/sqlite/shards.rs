@@ -52,6 +52,7 @@ pub(super) fn list_running(read: &Read<'_>, run: RunId, limit: u32) -> Result<Ve
 }
 
 pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> Result<FinishVerdict> {
+    tx.writes_as(f.author.clone());
     let Some(row) = tx.shard(f.key)? else {
         if restored::get(tx)?.is_some() {
             let lost = happened::not_current("", &f, Token(0));

@@ -4,6 +4,7 @@
 //! Threads and commits ([`super::engine`], [`super::write`]).
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, Params};
@@ -209,6 +210,8 @@ pub(super) struct Counters {
 pub(super) struct Tx<'c> {
     read: Read<'c>,
     op: Option<Op>,
+    /// Who says what is written now, if that is not the operation's own author.
+    author: Option<Arc<str>>,
     /// Whether this very operation was committed before.
     pub repeated: bool,
     /// The duty under which it writes.
@@ -229,6 +232,7 @@ impl<'c> Tx<'c> {
         let mut tx = Self {
             read,
             op,
+            author: None,
             repeated: false,
             duty: None,
             counters,
@@ -243,6 +247,11 @@ impl<'c> Tx<'c> {
     /// Names the operation for events, where it is not recorded: what is done may be done twice.
     pub fn named(&mut self, op: Op) {
         self.op.get_or_insert(op);
+    }
+
+    /// What is written from now on is said by `author`; `None`: by the operation's own.
+    pub fn writes_as(&mut self, author: Option<Arc<str>>) {
+        self.author = author;
     }
 
     /// Who writes.
@@ -335,10 +344,8 @@ impl<'c> Tx<'c> {
             | Entity::Capacity(_)
             | Entity::Namespace(_) => None,
         };
-        let (op, actor) = match &self.op {
-            Some(op) => (op.id.0, op.actor.as_str()),
-            None => (uuid::Uuid::nil(), ""),
-        };
+        let op = self.op.as_ref().map_or(uuid::Uuid::nil(), |op| op.id.0);
+        let actor = self.author.as_deref().unwrap_or_else(|| self.actor());
         let duty = self.duty.as_ref();
         let params = rusqlite::params![
             int(self.counters.last_event),

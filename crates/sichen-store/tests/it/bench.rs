@@ -384,6 +384,7 @@ impl Bench {
     pub fn report(&self, key: ShardKey, token: Token, ending: Ending) -> Finish {
         Finish {
             by: None,
+            author: None,
             key,
             token,
             transition: self.decide(key, ending),

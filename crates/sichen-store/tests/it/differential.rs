@@ -1138,6 +1138,8 @@ impl Pair {
                 let transition_end = transition.end;
                 Finish {
                     by: None,
+                    author: (!self.dice.once_in(3))
+                        .then(|| ["worker a", "worker b"][self.dice.roll(2)].into()),
                     key: shard.key,
                     token,
                     transition,

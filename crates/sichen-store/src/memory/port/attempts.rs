@@ -44,6 +44,7 @@ impl AttemptStore for MemoryStore {
                 state: &mut state,
                 now,
                 op,
+                author: None,
                 duty: None,
             };
             let saved = items.into_iter().map(|c| shards::checkpoint(&mut tx, c));

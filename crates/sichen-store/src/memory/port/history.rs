@@ -47,6 +47,7 @@ impl HistoryStore for MemoryStore {
                 state: &mut state,
                 now,
                 op,
+                author: None,
                 duty: None,
             };
             history::remove(&mut tx, &fence, before, limit as usize)

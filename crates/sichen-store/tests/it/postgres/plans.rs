@@ -129,7 +129,7 @@ const CASES: &[Case] = &[
     case("insert_calendar_use", "u('job0'), 'default', 'new', 1", "", 1, CHANGE),
     case("insert_calendar_version", "'default', 'cal0', 4, '{}', 5", "", 1, CHANGE),
     case("insert_decision", "u('job0'), 1, 1, 1, 'overlap', ''", "", 1, 2 * CHANGE),
-    case("insert_event", "1, u('op1'), 'node 1', times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
+    case("insert_event", "1, u('op1'), times('node 1', 500), times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
         times('', 500), times('{}', 500)", "", N, N * CHANGE),
     case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint, null", "", 1, CHANGE),
