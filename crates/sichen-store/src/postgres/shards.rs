@@ -1,9 +1,8 @@
 //! What holders report about their shards: ends and checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::try_join;
 use jiff::Timestamp;
 use sichen_core::capacity::held_until;
 use sichen_core::dispatch::queue::Place;
@@ -26,19 +25,19 @@ use super::{capacities, capped, restored, runs, sql};
 use crate::happened;
 
 pub(super) async fn get(read: &Read, keys: &[ShardKey]) -> Result<Vec<ShardFacts>> {
-    read.warm(sql::GET_SHARD).await?;
-    read.warm(sql::GET_RUN).await?;
-    let rows = try_join_all(keys.iter().map(|key| read.shard(*key))).await?;
-    let wanted: BTreeSet<RunId> = keys.iter().map(|key| key.run).collect();
-    let runs = try_join_all(wanted.iter().map(|id| read.run_row(*id))).await?;
-    let runs: BTreeMap<RunId, Arc<Run>> = runs
-        .into_iter()
-        .flatten()
-        .map(|run| (run.id, run))
-        .collect();
-    let facts = rows.into_iter().flatten().filter_map(|row| {
-        let run = Run::clone(runs.get(&row.shard.key.run)?);
-        let shard = row.shard;
+    let wanted: BTreeSet<i64> = keys.iter().map(|key| int(key.run.0)).collect();
+    let of = keys.iter().map(|key| int(key.run.0)).collect();
+    let numbers = keys.iter().map(|key| i64::from(key.no.0)).collect();
+    let columns: (Vec<i64>, Vec<i64>) = (of, numbers);
+    let shards = read.all(sql::READ_SHARDS, columns, |row| Ok(row.shard()?.shard));
+    let wanted = [Vec::from_iter(wanted)];
+    let runs = read.all(sql::READ_RUNS, wanted, |row| row.run());
+    let (shards, runs) = try_join(shards, runs).await?;
+    let shards: BTreeMap<ShardKey, Shard> = shards.into_iter().map(|s| (s.key, s)).collect();
+    let runs: BTreeMap<RunId, Run> = runs.into_iter().map(|run| (run.id, run)).collect();
+    let facts = keys.iter().filter_map(|key| {
+        let shard = shards.get(key)?.clone();
+        let run = runs.get(&key.run)?.clone();
         Some(ShardFacts { shard, run })
     });
     Ok(facts.collect())

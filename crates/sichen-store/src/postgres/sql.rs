@@ -232,6 +232,8 @@ statements! {
     LOCK_SESSIONS_OF_WORKER = "locks/lock_sessions_of_worker",
     LOCK_SHARDS = "locks/lock_shards",
     NEXT_IDS = "locks/next_ids",
+    READ_RUNS = "locks/read_runs",
+    READ_SHARDS = "locks/read_shards",
     SHARE_CALENDARS = "locks/share_calendars",
     SHARE_DUTIES = "locks/share_duties",
     TAKE_TURN = "locks/take_turn",

@@ -210,6 +210,8 @@ const CASES: &[Case] = &[
     case("locks/lock_sessions_of_worker", "'uid5'", "session_live_uid", 1, CHANGE),
     case("locks/lock_shards", "ints(80, 100, 500), times(0, 500)", "shard_pkey", N, N * CHANGE),
     case("locks/next_ids", "500", "", 0, N * ROW),
+    case("locks/read_runs", "ints(80, 100, 500)", "run_pkey", N, N * ROW),
+    case("locks/read_shards", "ints(80, 100, 500), times(0, 500)", "shard_pkey", N, N * ROW),
     case("locks/share_calendars", "array['default', 'default'], array['cal0', 'cal1']", "calendar_pkey", 2, 2 * CHANGE),
     case("locks/share_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/take_turn", "1, 'x'", "", 0, 0),

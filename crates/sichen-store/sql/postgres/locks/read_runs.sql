@@ -1,0 +1,2 @@
+-- read_runs: runs.
+select r.* from run r where id = any($1::bigint[])
