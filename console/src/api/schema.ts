@@ -2017,7 +2017,7 @@ export interface components {
         Job: {
             /**
              * Format: int32
-             * @description Runs that are not closed.
+             * @description Runs that are not closed; of a job whose row does not count them 10,000 stands for more, too.
              */
             active_runs: number;
             /** @description When it was created. */

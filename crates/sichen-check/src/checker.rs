@@ -10,7 +10,7 @@ mod lost;
 mod slots;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sichen_core::backfill::Backfill;
@@ -127,6 +127,8 @@ struct Rows {
     decisions: BTreeMap<JobUid, Vec<Decision>>,
     /// Open runs and those of them that wait: as the job's row counts them, and as there are.
     active: BTreeMap<JobUid, ([u32; 2], [u32; 2])>,
+    /// Those of them whose rows do not count.
+    uncounted: BTreeSet<JobUid>,
     /// Entities whose rows were given; shards are counted by run instead.
     seen: std::collections::BTreeSet<Entity>,
     shards_of: BTreeMap<RunId, u32>,

@@ -122,12 +122,123 @@ pub struct Job {
     pub chain: Option<Chain>,
     /// What its zones were taken for at the mark, if its instants depend on any.
     pub zones: Option<Zones>,
-    /// Runs that are not closed, without those of backfills.
+    /// Whether its open runs are counted here.
+    pub counting: Counting,
+    /// Runs that are not closed, without those of backfills; 0 while they are not counted.
     pub active_runs: u32,
-    /// Those of them that wait for others of the job; see [`Run::waits`].
+    /// Those of them that wait for others of the job; see [`Run::waits`]. Where there are any they are
+    /// counted.
     pub waiting_runs: u32,
     /// When it was created.
     pub created_at: Timestamp,
+}
+
+/// Whether a job's row counts the open runs of the job. It does where something decides on how many there
+/// are; where nothing does, runs begin and end without touching the row that they all share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Nothing asks: they may overlap freely, and none follows another.
+    #[default]
+    Never,
+    /// As long as one of them waits for others: someone asked for it with a policy of its own.
+    WhileWaiting,
+    /// The document in force wants it.
+    Always,
+}
+
+impl Counting {
+    /// All of them.
+    pub const ALL: [Counting; 3] = [Counting::Never, Counting::WhileWaiting, Counting::Always];
+
+    /// The word of it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Counting::Never => "never",
+            Counting::WhileWaiting => "while-waiting",
+            Counting::Always => "always",
+        }
+    }
+
+    /// What `word` stands for.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
+
+    /// Once a document is in force that wants it (`wanted`) or not, while so many runs wait for others.
+    #[must_use]
+    pub fn applied(wanted: bool, waiting: u32) -> Self {
+        match (wanted, waiting) {
+            (true, _) => Counting::Always,
+            (false, 0) => Counting::Never,
+            (false, _) => Counting::WhileWaiting,
+        }
+    }
+}
+
+/// What a job's row says of its open runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Whether they are counted.
+    pub counting: Counting,
+    /// Those that are not closed, without those of backfills.
+    pub active: u32,
+    /// Those of them that wait for others.
+    pub waiting: u32,
+}
+
+impl Counts {
+    /// Those of `job` as its row has them.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        Self {
+            counting: job.counting,
+            active: job.active_runs,
+            waiting: job.waiting_runs,
+        }
+    }
+
+    /// With `by` more runs open, and `waiting` more of them waiting for others; nothing changes while they
+    /// are not counted. Who waited last may end the counting.
+    #[must_use]
+    pub fn and(self, by: i32, waiting: i32) -> Self {
+        let counts = Self {
+            counting: self.counting,
+            active: self.active.saturating_add_signed(by),
+            waiting: self.waiting.saturating_add_signed(waiting),
+        };
+        match self.counting {
+            Counting::Never => self,
+            Counting::WhileWaiting if counts.waiting == 0 => Self::default(),
+            Counting::WhileWaiting | Counting::Always => counts,
+        }
+    }
+
+    /// Those of `job` once they are counted as `counting` says. `open`: so many are open, if they were not
+    /// counted.
+    #[must_use]
+    pub fn under(counting: Counting, job: &Job, open: u32) -> Self {
+        match (counting, job.counting) {
+            (Counting::Never, _) => Self::default(),
+            (_, Counting::Never) => Self {
+                counting,
+                active: open,
+                waiting: 0,
+            },
+            (_, Counting::WhileWaiting | Counting::Always) => Self {
+                counting,
+                ..Self::of(job)
+            },
+        }
+    }
+
+    /// Puts them into the row.
+    pub fn put(self, job: &mut Job) {
+        job.counting = self.counting;
+        job.active_runs = self.active;
+        job.waiting_runs = self.waiting;
+    }
 }
 
 /// What a namespace may have of the pools.

@@ -111,6 +111,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
         high_water: now,
         next_due: None,
         follow: None,
+        counted: true,
         closing: None,
         calendars: Vec::new(),
         uses: sichen_core::capacity::Uses::default(),

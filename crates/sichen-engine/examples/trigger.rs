@@ -66,6 +66,7 @@ fn fill(store: &dyn Store, jobs: i64) {
                 .unwrap()
                 .next(start()),
             follow: None,
+            counted: true,
             closing: None,
             calendars: Vec::new(),
             uses: sichen_core::capacity::Uses::default(),

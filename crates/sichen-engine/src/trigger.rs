@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::document::{Document, Problem, Request, Timing, new_run};
 use sichen_core::ids::{JobUid, Occasion, RunId};
 use sichen_core::lifecycle::{StopCause, WaitsFor};
-use sichen_core::model::{Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
+use sichen_core::model::{Counting, Decision, DutyKey, Job, PARTITIONS, Waits, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
     Advance, AdvanceVerdict, Counted, CreateVerdict, Error, Fence, MAX_BATCH_SHARDS, Page,
@@ -539,7 +539,8 @@ fn postponed(job: &Job, now: Timestamp) -> Advance {
 /// The job's runs that are open and do not wait for others, oldest first, as many as one decision
 /// looks at; not those of backfills.
 pub(crate) async fn open_runs(store: &dyn Store, job: &Job) -> Result<Vec<RunId>, Error> {
-    if job.active_runs == 0 {
+    let none = job.active_runs == 0 && job.counting != Counting::Never;
+    if none {
         return Ok(Vec::new());
     }
     let filter = RunFilter {

@@ -571,6 +571,7 @@ impl Sim {
             high_water,
             next_due: timing.next(high_water),
             follow: timing.follow(),
+            counted: timing.counts_runs(),
             closing: None,
             calendars: Vec::new(),
             uses: document.uses(),

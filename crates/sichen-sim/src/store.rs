@@ -355,6 +355,7 @@ impl RunStore for Link {
         list_late_runs(partitions: Vec<u8>, limit: u32) -> LateRuns;
         list_running(run: RunId, limit: u32) -> Vec<Shard>;
         count_running_of_job(job: JobUid) -> u32;
+        count_open_runs(jobs: Vec<JobUid>) -> Vec<u32>;
     }
     writes! {
         create_runs(fences: Vec<Fence>, runs: Vec<NewRun>) -> Vec<CreateVerdict>;

@@ -37,6 +37,7 @@ mod discards;
 mod duties;
 mod engine;
 mod fault;
+mod gates;
 mod history;
 mod jobs;
 mod kept;

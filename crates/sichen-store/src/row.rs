@@ -22,8 +22,9 @@ use sichen_core::ids::{
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Capacity, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Namespace, Node,
-    Period, Progress, Run, RunTerms, Session, Shard, Waiter, Waits, WorkerIdentity,
+    Appearance, Capacity, Checkpoint, Counting, Decision, Duty, DutyKey, Failure, Hold, Job,
+    Namespace, Node, Period, Progress, Run, RunTerms, Session, Shard, Waiter, Waits,
+    WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::place::Offer;
@@ -218,6 +219,7 @@ impl<C: Cells> Row<C> {
             zones: self.maybe(15, |r, i| {
                 r.parsed(i, "zones", |text| serde_json::from_str(text).ok())
             })?,
+            counting: self.parsed(16, "counting", Counting::parse)?,
             active_runs: self.u32(9)?,
             waiting_runs: self.u32(13)?,
             created_at: self.at(10)?,

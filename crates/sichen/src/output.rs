@@ -16,6 +16,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+use sichen_core::port::MAX_COUNTED_RUNS;
 use textwrap::core::Word;
 use textwrap::{WordSeparator, WordSplitter};
 
@@ -290,6 +291,12 @@ pub fn block(text: &str) -> String {
 pub fn count(n: u64, one: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {one}{s}", grouped(n))
+}
+
+/// The number of a job's open runs, which is not counted on where nothing asks for it.
+pub fn open_runs(n: u32) -> String {
+    let more = if n == MAX_COUNTED_RUNS { "+" } else { "" };
+    format!("{n}{more}")
 }
 
 /// An RFC 3339 instant for people: to the second, or to the millisecond, `Z` for UTC.

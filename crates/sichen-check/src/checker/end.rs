@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sichen_core::event::Entity;
 use sichen_core::ids::JobUid;
-use sichen_core::model::{Decision, Dump, Job, Run, Shard};
+use sichen_core::model::{Counting, Decision, Dump, Job, Run, Shard};
 
 use super::{Acknowledged, Checker, FinalRow};
 use crate::data::Decided;
@@ -36,6 +36,9 @@ impl Checker {
             FinalRow::Job(job) => {
                 let counted = [job.active_runs, job.waiting_runs];
                 self.rows.active.entry(job.uid).or_default().0 = counted;
+                if job.counting == Counting::Never {
+                    self.rows.uncounted.insert(job.uid);
+                }
                 // A planned run alone makes a fold too, when the job's own events came before the log.
                 let Some(fold) = self.jobs.get(&job.uid).filter(|f| f.trail.ver > 0) else {
                     let entity = Entity::Job(job.uid);
@@ -251,8 +254,15 @@ impl Checker {
         }
         self.judge_lanes();
         let active = std::mem::take(&mut self.rows.active);
+        let uncounted = std::mem::take(&mut self.rows.uncounted);
         for (job, (counted, open)) in active {
-            if counted != open && self.jobs.contains_key(&job) {
+            // Of what is not counted only that none waits for others is known of the row.
+            let known = if uncounted.contains(&job) {
+                [0, open[1]]
+            } else {
+                open
+            };
+            if counted != known && self.jobs.contains_key(&job) {
                 let ([active, waiting], [open, wait]) = (counted, open);
                 let message = format!(
                     "its row counts {active} active runs, {waiting} of them waiting; {open} are open, \

@@ -16,8 +16,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Dump, Duty, DutyKey, Job, Progress, Run, RunTerms, Session,
-    Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Counting, Decision, Dump, Duty, DutyKey, Job, Progress, Run, RunTerms,
+    Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 
@@ -238,6 +238,7 @@ impl Model {
             next_due: None,
             chain: None,
             zones: None,
+            counting: Counting::Always,
             active_runs: 0,
             waiting_runs: 0,
             created_at: self.now,
@@ -796,6 +797,12 @@ impl Model {
             node: Some(NodeId(term % 2 + 1)),
         };
         self.dump.duties = vec![duty(TRIGGER, self.trigger_term), duty(POOL, self.pool_term)];
+        // Of every other job of which none waits nothing is counted.
+        for job in self.jobs.iter_mut().skip(1).step_by(2) {
+            if job.waiting_runs == 0 && job.chain.is_none() {
+                (job.counting, job.active_runs) = (Counting::Never, 0);
+            }
+        }
         self.dump.jobs = self.jobs;
         self.dump.runs = self.runs.into_values().collect();
         self.dump.shards = self.shards.into_values().collect();

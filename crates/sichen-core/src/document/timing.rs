@@ -139,6 +139,13 @@ impl Timing {
         self.schedules.iter().find_map(Schedule::follow)
     }
 
+    /// Whether something decides on how many of the job's runs are open: an instant that may not start
+    /// beside them, or one that follows the last of them.
+    #[must_use]
+    pub fn counts_runs(&self) -> bool {
+        self.follow().is_some() || self.overlap != Overlap::Allow && !self.schedules.is_empty()
+    }
+
     /// Decides everything in `(high_water, now]`, or as much as the limit of one decision allows.
     #[must_use]
     pub fn due(&self, high_water: Timestamp, now: Timestamp, paused: bool) -> DuePlan {

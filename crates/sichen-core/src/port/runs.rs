@@ -56,6 +56,10 @@ pub trait RunStore: Send + Sync + 'static {
     /// Open runs of these partitions that are past their deadline and not being stopped, at most
     /// `limit`, and the deadline that passes next.
     fn list_late_runs(&self, partitions: Vec<u8>, limit: u32) -> Answer<'_, LateRuns>;
+    /// How many runs of each of these jobs are open, without those of backfills: what its row says, or, of
+    /// one whose row does not count them, what is there, at most
+    /// [`MAX_COUNTED_RUNS`](super::MAX_COUNTED_RUNS). 0 of one that is not there.
+    fn count_open_runs(&self, jobs: Vec<JobUid>) -> Answer<'_, Vec<u32>>;
     /// How many shards of a job run, in all its runs.
     fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32>;
     /// Running shards of a run by number, at most `limit`: who is to be told that it stops.

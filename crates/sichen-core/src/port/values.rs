@@ -14,8 +14,8 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
 use crate::model::{
-    Appearance, Checkpoint, Decision, Failure, Job, Period, Progress, Run, RunTerms, Session,
-    Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Counting, Decision, Failure, Job, Period, Progress, Run, RunTerms,
+    Session, Shard, Waits, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
 use crate::place::Offer;
@@ -99,6 +99,10 @@ pub struct Removed {
     pub more: bool,
 }
 
+/// Open runs that are counted of a job whose row does not count them: where there are more, this many are
+/// said. No decision asks for more.
+pub const MAX_COUNTED_RUNS: u32 = 10_000;
+
 /// The open runs of a job, as a decision about overlap has seen them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
@@ -109,13 +113,28 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Those of `job` as it stands.
+    /// Those of a job of which so many runs are open and none waits: one whose row does not count them.
+    #[must_use]
+    pub fn running(active: u32) -> Self {
+        Self {
+            active: active.min(MAX_COUNTED_RUNS),
+            waiting: 0,
+        }
+    }
+
+    /// Those of `job` as its row says.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         Self {
             active: job.active_runs,
             waiting: job.waiting_runs,
         }
+    }
+
+    /// Whether the row of `job` counts just these.
+    #[must_use]
+    pub fn is_of(self, job: &Job) -> bool {
+        job.counting != Counting::Never && self == Self::of(job)
     }
 }
 
@@ -210,6 +229,10 @@ pub struct ApplyJob {
     pub next_due: Option<Timestamp>,
     /// How the end of a run makes the next one, if it does.
     pub follow: Option<Follow>,
+    /// Whether something decides on how many runs are open
+    /// ([`Timing::counts_runs`](crate::document::Timing::counts_runs)). Once it does, they are counted in
+    /// the transaction that applies the document.
+    pub counted: bool,
     /// What the new document's zones are taken for at `high_water`.
     pub zones: Option<Zones>,
     /// For an edit: what the old revision still decides, up to the edit's commit. Its `to` is the
@@ -222,6 +245,14 @@ pub struct ApplyJob {
     pub uses: Uses,
     /// Why, if that is not plain: goes into the event.
     pub cause: String,
+}
+
+impl ApplyJob {
+    /// Whether the job's row is to count its open runs: what follows the last of them always asks.
+    #[must_use]
+    pub fn counts_runs(&self) -> bool {
+        self.counted || self.follow.is_some()
+    }
 }
 
 /// What became of an [`ApplyJob`].

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use sichen_core::document::{Close, Document, check};
 use sichen_core::ids::{JobUid, Revision};
 use sichen_core::layout::MAX_SHARDS;
-use sichen_core::model::Job;
+use sichen_core::model::{Counting, Job};
 use sichen_core::name::JobName;
-use sichen_core::port::{self, Advance, ApplyJob, ApplyVerdict, Page};
+use sichen_core::port::{self, Advance, ApplyJob, ApplyVerdict, MAX_BATCH, Page};
 
 use super::calendars::Pinned;
 use super::{ATTEMPTS, Control, Error, Precondition};
@@ -134,6 +134,7 @@ impl Control {
                 timing.next(high_water)
             },
             follow: timing.follow(),
+            counted: timing.counts_runs(),
             zones: timing.zones_at(high_water),
             closing,
             calendars: pinned.uses.clone(),
@@ -367,5 +368,34 @@ impl Control {
     /// The store's.
     pub async fn jobs(&self, page: Page<JobName>) -> Result<Vec<Job>, Error> {
         Ok(self.context.store.list_jobs(page).await?)
+    }
+
+    /// One job, as [`Control::all_with_open_runs`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn with_open_runs(&self, job: Job) -> Result<Job, Error> {
+        let jobs = self.all_with_open_runs(vec![job.clone()]).await?;
+        Ok(jobs.into_iter().next().unwrap_or(job))
+    }
+
+    /// Jobs with the numbers of their open runs as people are shown them: where the row does not count them, up
+    /// to [`MAX_COUNTED_RUNS`](sichen_core::port::MAX_COUNTED_RUNS).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn all_with_open_runs(&self, mut jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
+        let uncounted = jobs
+            .iter_mut()
+            .filter(|job| job.counting == Counting::Never);
+        let mut uncounted: Vec<&mut Job> = uncounted.collect();
+        for some in uncounted.chunks_mut(MAX_BATCH) {
+            let uids = some.iter().map(|job| job.uid).collect();
+            let open = self.context.store.count_open_runs(uids).await?;
+            for (job, open) in some.iter_mut().zip(open) {
+                job.active_runs = open;
+            }
+        }
+        Ok(jobs)
     }
 }

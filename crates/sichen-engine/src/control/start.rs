@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sichen_core::document::{Calendars, Document, Problem, Request, new_run};
 use sichen_core::ids::{Occasion, RunId};
 use sichen_core::lifecycle::WaitsFor;
-use sichen_core::model::{Job, Period, Waits};
+use sichen_core::model::{Counting, Job, Period, Waits};
 use sichen_core::name::JobName;
 use sichen_core::port::{Counted, CreateVerdict, Granted, MAX_BATCH, MAX_BATCH_SHARDS, NewRun};
 use sichen_core::schedule::Nominal;
@@ -241,8 +241,15 @@ impl Control {
         }
         let most = spec.max_active_runs.unwrap_or(1);
         let open = open_runs(store, job).await?;
-        let verdicts = judge(policy, most, active(job, &open), &[run.ready_at]);
-        run.counted = Some(Counted::of(job));
+        let mut job = job.clone();
+        run.counted = Some(if job.counting == Counting::Never {
+            let counted = store.count_open_runs(vec![job.uid]).await?;
+            job.active_runs = counted.into_iter().next().unwrap_or(0);
+            Counted::running(job.active_runs)
+        } else {
+            Counted::of(&job)
+        });
+        let verdicts = judge(policy, most, active(&job, &open), &[run.ready_at]);
         let what = match verdicts.into_iter().next() {
             Some(Verdict::Skip { blocked_by }) => {
                 let waiting = job.waiting_runs;

@@ -125,6 +125,7 @@ impl Cluster {
             high_water: now,
             next_due,
             follow: timing.follow(),
+            counted: timing.counts_runs(),
             closing: None,
             calendars: Vec::new(),
             uses: sichen_core::capacity::Uses::default(),

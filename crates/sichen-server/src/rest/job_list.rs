@@ -83,6 +83,7 @@ pub(super) async fn list(
         let (jobs, next) = access::rows(&caller, page, MAX_SEARCHED, name_of, read, wanted).await?;
         (jobs, next.as_ref().map(cursor))
     };
+    let jobs = control.all_with_open_runs(jobs).await?;
     let items = jobs.iter().map(|job| convert::job(job, false)).collect();
     Ok(Json(wire::JobPage { items, next }))
 }

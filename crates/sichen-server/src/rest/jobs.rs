@@ -216,8 +216,10 @@ pub(super) async fn one(
     State(api): State<Api>,
     Segments(name): Segments<(String, String)>,
 ) -> Result<([(HeaderName, HeaderValue); 1], Json<wire::Job>), Failed> {
-    let job = api.0.control.job(&request::job_name(name)?).await?;
+    let control = &api.0.control;
+    let job = control.job(&request::job_name(name)?).await?;
     let tag = etag::header(job.uid, job.revision);
+    let job = control.with_open_runs(job).await?;
     Ok((tag, Json(convert::job(&job, true))))
 }
 

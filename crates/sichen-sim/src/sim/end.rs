@@ -152,12 +152,9 @@ impl Sim {
 
     /// Over when nothing is active, or when nothing moves any more.
     pub(super) fn rest(&mut self) {
-        let active: u32 = self
-            .periods
-            .keys()
-            .filter_map(|uid| self.at_once(self.store.get_job_by_uid(*uid)).ok().flatten())
-            .map(|job| job.active_runs)
-            .sum();
+        let jobs: Vec<JobUid> = self.periods.keys().copied().collect();
+        let open = self.at_once(self.store.count_open_runs(jobs));
+        let active: u32 = open.unwrap_or_default().iter().sum();
         if self.progress.0 != self.acks.len() {
             self.progress = (self.acks.len(), self.now);
         }

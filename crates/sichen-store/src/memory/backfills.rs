@@ -279,7 +279,10 @@ fn skip_of(state: &State, job: JobUid, at: Timestamp) -> Option<usize> {
 /// A run was opened in its lane.
 pub(super) fn opened(state: &mut State, run: &Run) {
     match run.backfill {
-        None => runs::count_active(state, run.job, 1 + i32::from(zoo::is("run-counted-twice"))),
+        None => {
+            let by = 1 + i32::from(zoo::is("run-counted-twice"));
+            runs::count_active(state, run.job, by, i32::from(run.waits.is_some()));
+        }
         Some(id) => {
             if let Some(backfill) = state.backfills.get_mut(&id) {
                 backfill.runs.open += 1;

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
-use sichen_core::model::{Decision, DutyKey, Job, partition_of};
+use sichen_core::model::{Counting, Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Page,
 };
 use sichen_core::zoo;
 
@@ -33,7 +33,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     if !there || !calendars::are_newest(tx.state, &a.calendars) {
         return ApplyVerdict::Conflict;
     }
-    let uid = job.uid;
+    let (uid, counted) = (job.uid, a.counts_runs());
     if let Some(closing) = a.closing
         && advance(tx, &[], closing).is_none()
     {
@@ -61,8 +61,21 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(Entity::Job(uid), ver, happened);
+    recount(tx.state, uid, counted);
     chains::apply(tx, uid, a.follow);
     ApplyVerdict::Updated(uid, revision)
+}
+
+/// Counts the open runs of a job as its new document wants it.
+fn recount(state: &mut State, uid: JobUid, wanted: bool) {
+    let Some(row) = state.jobs.get(&uid) else {
+        return;
+    };
+    let counting = Counting::applied(wanted, row.job.waiting_runs);
+    if counting != row.job.counting {
+        let open = runs::open_of(state, uid);
+        runs::count_as(state, uid, counting, open);
+    }
 }
 
 pub(super) fn word(job: &Job) -> &'static str {
@@ -75,6 +88,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         return ApplyVerdict::Conflict;
     }
     let uid = a.new_uid;
+    let counting = Counting::applied(a.counts_runs(), 0);
     let revision = Revision(1);
     let job = Job {
         uid,
@@ -87,6 +101,7 @@ fn create(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
         next_due: a.next_due,
         chain: None,
         zones: a.zones,
+        counting,
         active_runs: 0,
         waiting_runs: 0,
         created_at: tx.now,
@@ -291,7 +306,7 @@ pub(super) fn advance(
         && job.high_water == item.from
         && item.to >= item.from
         && item.pending == job.pending()
-        && item.counted.is_none_or(|seen| seen == Counted::of(job));
+        && item.counted.is_none_or(|seen| seen.is_of(job));
     if !holds {
         return None;
     }

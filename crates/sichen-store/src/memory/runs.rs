@@ -9,9 +9,12 @@ use sichen_core::lifecycle::run::{
     stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
-use sichen_core::model::{DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of};
+use sichen_core::model::{
+    Counting, Counts, DutyKey, PARTITIONS, Progress, Run, RunTerms, Shard, partition_of,
+};
 use sichen_core::port::{
-    CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict, RunFilter,
+    CreateVerdict, Fence, Granted, LateRuns, MAX_BATCH, MAX_COUNTED_RUNS, NewRun, Page,
+    RequestVerdict, RunFilter,
 };
 use sichen_core::zoo;
 
@@ -30,7 +33,9 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         return new.taken(*id, digest.unwrap_or_default());
     }
     let job = tx.state.jobs.get(&new.job).filter(|row| !row.deleted);
-    let Some(job) = job.filter(|row| new.holds(&row.job)) else {
+    let uncounted = job.filter(|row| new.is_judged() && row.job.counting == Counting::Never);
+    let open_now = uncounted.map(|_| open_of(tx.state, new.job));
+    let Some(job) = job.filter(|row| new.holds(&row.job, open_now)) else {
         return CreateVerdict::Conflict;
     };
     let job_name = job.job.name.clone();
@@ -49,6 +54,9 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
     } else {
         Vec::new()
     };
+    if let (Some(open), Some(_)) = (open_now, waits) {
+        count_as(tx.state, new.job, Counting::WhileWaiting, open);
+    }
     let id = RunId(tx.state.next_id());
     let run = Run {
         id,
@@ -96,9 +104,6 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
         backfills::closed(tx, lane, (id, run.round), state, false);
     }
     tx.state.runs.insert(id, run);
-    if waits.is_some() {
-        count_waiting(tx.state, new.job, 1);
-    }
     insert_shards(tx, id, birth.first, &new.shards, birth.ready_at);
     for old in replaced {
         stop(tx, old, StopCause::Cancel, &detail);
@@ -145,9 +150,28 @@ fn open(state: &State, job: JobUid) -> Vec<RunId> {
     open.map(|run| run.id).take(MAX_BATCH).collect()
 }
 
-fn count_waiting(state: &mut State, job: JobUid, by: i32) {
+/// How many runs of a job are open; not those of backfills.
+pub(super) fn open_of(state: &State, job: JobUid) -> u32 {
+    let of_job = state.runs.values().filter(|run| run.job == job);
+    let open = of_job.filter(|run| run.backfill.is_none() && !run.state.is_closed());
+    u32::try_from(open.count()).unwrap_or(u32::MAX)
+}
+
+pub(super) fn count_open(state: &State, jobs: &[JobUid]) -> Vec<u32> {
+    let count = |uid: &JobUid| match state.jobs.get(uid) {
+        Some(row) if row.job.counting == Counting::Never => {
+            open_of(state, *uid).min(MAX_COUNTED_RUNS)
+        }
+        Some(row) => row.job.active_runs,
+        None => 0,
+    };
+    jobs.iter().map(count).collect()
+}
+
+/// From now on the open runs of a job, of which there are `open`, are counted so.
+pub(super) fn count_as(state: &mut State, job: JobUid, counting: Counting, open: u32) {
     if let Some(row) = state.jobs.get_mut(&job) {
-        row.job.waiting_runs = row.job.waiting_runs.saturating_add_signed(by);
+        Counts::under(counting, &row.job, open).put(&mut row.job);
     }
 }
 
@@ -208,7 +232,7 @@ fn start(tx: &mut Tx<'_>, id: RunId, ready_at: Timestamp, closed: Option<Closed>
     run.ready_at = Some(ready_at);
     run.ver += 1;
     let (ver, state, job) = (run.ver, run.state.word(), run.job);
-    count_waiting(tx.state, job, -1);
+    count_active(tx.state, job, 0, -1);
     let data = told::released(ready_at, closed.map(|(run, _)| run));
     let happened = Happened {
         cause,
@@ -218,9 +242,10 @@ fn start(tx: &mut Tx<'_>, id: RunId, ready_at: Timestamp, closed: Option<Closed>
     tx.event(Entity::Run(id), ver, happened);
 }
 
-pub(super) fn count_active(state: &mut State, job: JobUid, by: i32) {
+/// So many more runs of the job are open, and so many more of them wait for others.
+pub(super) fn count_active(state: &mut State, job: JobUid, by: i32, waiting: i32) {
     if let Some(row) = state.jobs.get_mut(&job) {
-        row.job.active_runs = row.job.active_runs.saturating_add_signed(by);
+        Counts::of(&row.job).and(by, waiting).put(&mut row.job);
     }
 }
 
@@ -273,11 +298,9 @@ fn close(tx: &mut Tx<'_>, id: RunId) -> Option<(Closed, RunState)> {
     let (lane, round) = (run.backfill, run.round);
     if let Some(lane) = lane {
         backfills::closed(tx, lane, (id, round), outcome, true);
-    } else if outcome != RunState::Cancelled || !zoo::is("cancel-leaks-active-run") {
-        count_active(tx.state, job, -1);
-    }
-    if waited {
-        count_waiting(tx.state, job, -1);
+    } else {
+        let leaks = outcome == RunState::Cancelled && zoo::is("cancel-leaks-active-run");
+        count_active(tx.state, job, i32::from(leaks) - 1, -i32::from(waited));
     }
     let happened = Happened {
         cause: &settled.reason,

@@ -278,7 +278,7 @@ pub(super) async fn lock(tx: &Tx, id: BackfillId, runs: Vec<RunId>) -> Result<()
     if let Some(backfill) = get(tx, id).await? {
         tx.lock_jobs(vec![backfill.job.0]).await?;
     }
-    tx.lock_runs(&runs).await
+    tx.lock_run_rows(&runs).await
 }
 
 /// The runs that a step retries.

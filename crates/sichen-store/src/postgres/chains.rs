@@ -49,7 +49,7 @@ pub(super) async fn restart(tx: &mut Tx, uid: JobUid) -> Result<()> {
 /// A run has been settled.
 pub(super) async fn end(tx: &mut Tx, run: &Run, outcome: RunState) -> Result<()> {
     // What a backfill runs again makes no next instant.
-    if run.backfill.is_some() {
+    if run.backfill.is_some() || tx.kept_job(run.job, |job| job.chain.is_none()) {
         return Ok(());
     }
     let ended = Ended {

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
-use sichen_core::model::{Decision, DutyKey, Job, partition_of};
+use sichen_core::model::{Counting, Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Error, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Error, Fence, Page,
 };
 use sichen_core::schedule::zones::Zones;
 
@@ -33,6 +33,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
     if !there || !calendars::are_newest(tx, &a.calendars).await? {
         return Ok(ApplyVerdict::Conflict);
     }
+    let counted = a.counts_runs();
     let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
         begun = closing.to;
@@ -65,6 +66,7 @@ pub(super) async fn apply(tx: &mut Tx, a: ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    tx.recount(job.uid, counted).await?;
     chains::apply(tx, job.uid, a.follow).await?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
 }
@@ -100,6 +102,7 @@ async fn create(tx: &mut Tx, a: &ApplyJob) -> Result<ApplyVerdict> {
         at(tx.now),
         partition_of(a.new_uid),
         text(a.zones.as_ref())?,
+        Counting::applied(a.counts_runs(), 0).word(),
     );
     tx.must(sql::INSERT_JOB, params).await?;
     let revision = (uid, 1, a.document.as_str(), at(a.high_water));
@@ -309,7 +312,7 @@ pub(super) async fn advance(
         && job.high_water.as_microsecond() == item.from.as_microsecond()
         && item.to >= item.from
         && item.pending == job.pending()
-        && item.counted.is_none_or(|seen| seen == Counted::of(&job));
+        && item.counted.is_none_or(|seen| seen.is_of(&job));
     if !holds {
         return Ok(None);
     }

@@ -1,8 +1,11 @@
 //! Locks, in the port's order, and the rows under them.
 //!
-//! A use case locks what it will decide upon before it reads the clock: duties, calendars, jobs, runs,
-//! shards, sessions, namespaces with a limit, capacities, each by ascending key. What opens and closes no
-//! run locks no job. A locked row is kept, so that the rules need not ask for it again.
+//! A use case locks what it will decide upon before it reads the clock: duties, calendars, jobs, gates,
+//! runs, shards, sessions, namespaces with a limit, capacities, each by ascending key. What opens and closes
+//! no run locks no job. A locked row is kept, so that the rules need not ask for it again.
+//!
+//! What opens and closes runs of a job whose row does not count them does not lock the row either, so that
+//! it neither waits for others of the job nor leaves versions of the row ([`super::gates`]).
 //!
 //! # Invariants
 //! - A row is kept only while its lock is held; a change of it is made here too, or the kept row is
@@ -51,13 +54,15 @@ pub(super) struct Kept {
 pub(super) struct Locks {
     /// Duties, kept as they are.
     pub duties: Vec<String>,
-    /// Whether the jobs of the runs are locked too, before them: where a run may close.
+    /// Whether the jobs of the runs stand still too, before them: where a run may close.
     pub closing: bool,
     /// Runs whose jobs are limited: those are locked, so that one transaction at a time counts.
     pub limited: Vec<RunId>,
     pub runs: Vec<RunId>,
     pub shards: Vec<ShardKey>,
     pub jobs: Vec<uuid::Uuid>,
+    /// Jobs that are to stand still only: runs of them are written beside others.
+    pub standing: Vec<JobUid>,
     pub sessions: Vec<SessionId>,
 }
 
@@ -78,11 +83,13 @@ impl Locks {
     pub fn statements(&self) -> impl Iterator<Item = &'static str> {
         [
             (!self.duties.is_empty(), sql::SHARE_DUTIES),
-            (
-                self.closing || !self.limited.is_empty(),
-                sql::LOCK_JOBS_OF_RUNS,
-            ),
+            (!self.limited.is_empty(), sql::LOCK_JOBS_OF_RUNS),
+            (self.closing, sql::LOCK_COUNTED_JOBS_OF_RUNS),
+            (self.closing, sql::PASS_GATES_OF_RUNS),
+            (self.closing, sql::GET_JOBS_OF_RUNS),
             (!self.jobs.is_empty(), sql::LOCK_JOBS),
+            (!self.standing.is_empty(), sql::LOCK_COUNTED_JOBS),
+            (!self.standing.is_empty(), sql::GET_JOBS),
             (!self.runs.is_empty(), sql::LOCK_RUNS),
             (!self.shards.is_empty(), sql::LOCK_SHARDS),
             (!self.sessions.is_empty(), sql::LOCK_SESSIONS),
@@ -139,14 +146,14 @@ impl Tx {
         Ok(())
     }
 
-    fn keep_jobs(&self, rows: Vec<JobRow>) {
+    pub(super) fn keep_jobs(&self, rows: Vec<JobRow>) {
         let rows = rows.into_iter().map(|row| (row.job.uid, row));
         self.kept(|kept| kept.jobs.extend(rows));
     }
 
-    /// Locks runs, and their jobs before them: who closes a run decides what that lets go.
+    /// Locks runs, and has their jobs stand still before them: who closes a run decides what that lets go.
     pub async fn lock_runs(&self, ids: &[RunId]) -> Result<()> {
-        self.lock_jobs_of(ids).await?;
+        self.stand_jobs_of(ids).await?;
         self.lock_run_rows(ids).await
     }
 
@@ -328,22 +335,6 @@ impl Tx {
         self.kept(|kept| kept.shards.retain(|key, _| key.run != run));
     }
 
-    /// So many more runs of the job are open, and so many more of them wait for others.
-    pub fn count_active(&self, job: JobUid, by: i32, waiting: i32) {
-        self.gathered(|gathered| {
-            gathered.count_active(job.0, [i64::from(by), i64::from(waiting)]);
-        });
-        self.kept(|kept| {
-            if let Some(row) = kept.jobs.get_mut(&job) {
-                // The database will refuse to go below none.
-                let runs = row.job.active_runs.checked_add_signed(by);
-                row.job.active_runs = runs.unwrap_or(0);
-                let runs = row.job.waiting_runs.checked_add_signed(waiting);
-                row.job.waiting_runs = runs.unwrap_or(0);
-            }
-        });
-    }
-
     /// Before runs are written, in one round trip: the runs that these occasions of locked jobs have, ids
     /// for those without, and what the sessions hold that runs are to be given to at once. Nothing is asked
     /// of what was looked for before.
@@ -480,14 +471,15 @@ impl Tx {
         Ok(())
     }
 
-    /// Locks the live job of a name.
-    pub async fn lock_live_job(&self, name: &JobName) -> Result<()> {
+    /// Locks the live job of a name; which it is.
+    pub async fn lock_live_job(&self, name: &JobName) -> Result<Option<JobUid>> {
         let params = (name.namespace.as_str(), name.name.as_str());
         let rows = self
             .all(sql::LOCK_LIVE_JOB, params, |row| row.job())
             .await?;
+        let uid = rows.first().map(|row| row.job.uid);
         self.keep_jobs(rows);
-        Ok(())
+        Ok(uid)
     }
 
     /// Locks `node` and the owners of the duties `keys`.
@@ -529,4 +521,6 @@ pub(super) enum Turn {
     Namespace = 6,
     /// Accepting a step of the clock.
     Clock = 7,
+    /// Changing what runs begin and end by ([`super::gates`]), which they look at many at once.
+    Gate = 8,
 }

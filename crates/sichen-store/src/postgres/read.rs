@@ -161,6 +161,12 @@ impl Read {
         self.fault(e)
     }
 
+    /// What was read under locks does not fit together: the same transaction is to be tried anew.
+    pub fn anew(&self, why: String) -> Error {
+        self.again.store(true, Ordering::Relaxed);
+        Error::Busy(why)
+    }
+
     pub fn may_fare_better(&self) -> bool {
         self.again.load(Ordering::Relaxed)
     }
@@ -499,6 +505,11 @@ impl Read {
     }
 
     /// Looks at the kept rows, or changes them.
+    /// Whether a job that is kept is so.
+    pub fn kept_job(&self, uid: JobUid, is_so: impl FnOnce(&Job) -> bool) -> bool {
+        self.kept(|kept| kept.jobs.get(&uid).is_some_and(|row| is_so(&row.job)))
+    }
+
     pub fn kept<T>(&self, f: impl FnOnce(&mut Kept) -> T) -> T {
         f(&mut locked(&self.kept))
     }

@@ -11,7 +11,7 @@ use sichen_core::lifecycle::run::{
     LATE_AT_ONCE, STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
-use sichen_core::model::{DutyKey, Run, Shard, partition_of};
+use sichen_core::model::{Counting, Counts, DutyKey, Run, Shard, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
     CreateVerdict, Error, Fence, Granted, LateRuns, NewRun, Page, RequestVerdict, RunFilter,
@@ -43,10 +43,17 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     if let Some((id, digest)) = tx.run_of(new.job, &occasion).await? {
         return Ok(new.taken(id, &digest));
     }
-    let job = match tx.job(new.job).await? {
-        Some(row) if !row.deleted && new.holds(&row.job) => row.job,
-        _ => return Ok(CreateVerdict::Conflict),
+    let Some(JobRow { job, deleted }) = tx.job(new.job).await? else {
+        return Ok(CreateVerdict::Conflict);
     };
+    let open_now = if new.is_judged() && job.counting == Counting::Never {
+        Some(tx.open_of(new.job, u32::MAX).await?)
+    } else {
+        None
+    };
+    if deleted || !new.holds(&job, open_now) {
+        return Ok(CreateVerdict::Conflict);
+    }
     let holder = match new.heir(tx.now) {
         Some(session) => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
@@ -70,6 +77,10 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     } else {
         Vec::new()
     };
+    if let (Some(open), Some(_)) = (open_now, waits) {
+        let counts = Counts::under(Counting::WhileWaiting, &job, open);
+        tx.set_counts(new.job, counts).await?;
+    }
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id().await?);
     let terms = &new.terms;
@@ -125,7 +136,10 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     match new.backfill {
         Some(lane) => backfills::closed(tx, lane, (id, 1), state, false).await?,
         None if state.is_closed() => {}
-        None => tx.count_active(new.job, 1, i32::from(waits.is_some())),
+        None => {
+            tx.count_active(new.job, 1, i32::from(waits.is_some()))
+                .await?;
+        }
     }
     if holder.is_none() {
         let (first, pool) = (birth.first, &terms.pool);
@@ -172,6 +186,9 @@ type Closed = (RunId, Option<Timestamp>);
 
 /// Gives waiting runs of a job their turn, as far as there is room now that one has closed.
 async fn release(tx: &mut Tx, job: JobUid, mut closed: Option<Closed>) -> Result<()> {
+    if tx.kept_job(job, |job| job.waiting_runs == 0) {
+        return Ok(());
+    }
     let mut late = Vec::new();
     while late.len() < LATE_AT_ONCE {
         let Some(JobRow { job: row, .. }) = tx.job(job).await? else {
@@ -225,7 +242,7 @@ async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Close
     tx.must(sql::RELEASE_SHARDS, shards).await?;
     tx.run_changed(run.id);
     tx.shards_changed(run.id);
-    tx.count_active(run.job, 0, -1);
+    tx.count_active(run.job, 0, -1).await?;
     let data = told::released(ready_at, closed.map(|(run, _)| run));
     let state = run.state.word();
     let happened = Happened {
@@ -342,7 +359,10 @@ async fn close(tx: &mut Tx, id: RunId) -> Result<Option<(Arc<Run>, RunState)>> {
     tx.run_changed(id);
     match run.backfill {
         Some(lane) => backfills::closed(tx, lane, (id, run.round), outcome, true).await?,
-        None => tx.count_active(run.job, -1, -i32::from(run.waits.is_some())),
+        None => {
+            tx.count_active(run.job, -1, -i32::from(run.waits.is_some()))
+                .await?;
+        }
     }
     let happened = Happened {
         cause: reason,
@@ -574,7 +594,7 @@ pub(super) async fn reopen(
     tx.shards_changed(id);
     match lane {
         Some(lane) => backfills::reopened(tx, lane, run.backfill == Some(lane)).await?,
-        None => tx.count_active(run.job, 1, 0),
+        None => tx.count_active(run.job, 1, 0).await?,
     }
     let data = told::reopened(run.round + 1, closed.len(), lane);
     let to = RunState::Running.word();

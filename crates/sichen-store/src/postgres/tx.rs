@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use futures_util::future::{try_join, try_join3, try_join5};
+use futures_util::future::{try_join, try_join3, try_join4};
 use jiff::Timestamp;
 use sichen_core::epoch;
 use sichen_core::event::Entity;
-use sichen_core::ids::{Term, Token};
+use sichen_core::ids::{RunId, Term, Token};
 use sichen_core::port::{Error, Fence, NewRun, Op};
 
 use super::batch::Gathered;
@@ -123,26 +123,31 @@ impl Tx {
             self.ready(statement).await?;
         }
         if !runs.is_empty() {
-            for statement in [sql::FIND_RUN, sql::NEXT_IDS, sql::COUNT_HELD] {
+            for statement in [
+                sql::PASS_GATES,
+                sql::FIND_RUN,
+                sql::NEXT_IDS,
+                sql::COUNT_HELD,
+            ] {
                 self.ready(statement).await?;
             }
         }
         if runs.iter().any(|run| replaces(run)) {
             // Which these are is to be asked under their jobs' locks, and they come before sessions.
             self.lock_duties(locks.duties.clone(), true).await?;
-            self.lock_jobs(locks.jobs.clone()).await?;
+            self.stand_jobs(locks, runs).await?;
             self.lock_replaced(runs).await?;
         }
         // Polled in this order, and so sent in it.
-        let jobs_of = if locks.closing {
-            &*locks.runs
-        } else {
-            &*locks.limited
-        };
-        let locked = try_join5(
+        let closing: &[RunId] = if locks.closing { &locks.runs } else { &[] };
+        let jobs = try_join3(
+            self.lock_jobs_of(&locks.limited),
+            self.stand_jobs_of(closing),
+            self.stand_jobs(locks, runs),
+        );
+        let locked = try_join4(
             self.lock_duties(locks.duties.clone(), true),
-            self.lock_jobs_of(jobs_of),
-            self.lock_jobs(locks.jobs.clone()),
+            jobs,
             self.lock_run_rows(&locks.runs),
             self.lock_shards(&locks.shards),
         );

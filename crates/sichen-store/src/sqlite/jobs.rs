@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use sichen_core::capacity::Uses;
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, Revision};
-use sichen_core::model::{Decision, DutyKey, Job, partition_of};
+use sichen_core::model::{Counting, Counts, Decision, DutyKey, Job, partition_of};
 use sichen_core::name::JobName;
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Error, Fence, Page,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Error, Fence, Page,
 };
 use sichen_core::schedule::zones::Zones;
 
-use super::row::{Row, at, blob, int, opt_at};
+use super::row::{JobRow, Row, at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{calendars, capacities, capped, chains, runs, sql};
 
@@ -32,6 +32,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
     if !there || !calendars::are_newest(tx, &a.calendars)? {
         return Ok(ApplyVerdict::Conflict);
     }
+    let counted = a.counts_runs();
     let (mut ver, mut begun) = (job.ver, job.high_water);
     if let Some(closing) = a.closing {
         begun = closing.to;
@@ -63,8 +64,22 @@ pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> Result<ApplyVerdict> {
         ..Happened::new(Kind::JobApplied, state, state)
     };
     tx.event(&Entity::Job(job.uid), ver + 1, &happened)?;
+    recount(tx, job.uid, counted)?;
     chains::apply(tx, job.uid, a.follow)?;
     Ok(ApplyVerdict::Updated(job.uid, revision))
+}
+
+/// Counts the open runs of a job as its new document wants it.
+fn recount(tx: &Tx<'_>, uid: JobUid, wanted: bool) -> Result<()> {
+    let Some(JobRow { job, .. }) = tx.job(uid)? else {
+        return Ok(());
+    };
+    let counting = Counting::applied(wanted, job.waiting_runs);
+    if counting != job.counting {
+        let open = runs::open_of(tx, uid, u32::MAX)?;
+        runs::set_counts(tx, uid, Counts::under(counting, &job, open))?;
+    }
+    Ok(())
 }
 
 /// Zones as their column keeps them.
@@ -95,6 +110,7 @@ fn create(tx: &mut Tx<'_>, a: &ApplyJob) -> Result<ApplyVerdict> {
         at(tx.now),
         partition_of(a.new_uid),
         text(a.zones.as_ref())?,
+        Counting::applied(a.counts_runs(), 0).word(),
     );
     tx.must(sql::INSERT_JOB, params)?;
     let revision = (uid, 1, a.document.as_str(), at(a.high_water));
@@ -300,7 +316,7 @@ pub(super) fn advance(
         && job.high_water.as_microsecond() == item.from.as_microsecond()
         && item.to >= item.from
         && item.pending == job.pending()
-        && item.counted.is_none_or(|seen| seen == Counted::of(&job));
+        && item.counted.is_none_or(|seen| seen.is_of(&job));
     if !holds {
         return Ok(None);
     }

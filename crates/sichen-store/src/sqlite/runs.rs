@@ -8,11 +8,11 @@ use sichen_core::lifecycle::run::{
     LATE_AT_ONCE, STARTING_DEADLINE, Turn, how_gone, needs_sums, settled, stopped_by, turn,
 };
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, may_reopen, told};
-use sichen_core::model::{DutyKey, Run, partition_of};
+use sichen_core::model::{Counting, Counts, DutyKey, Run, partition_of};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, NewRun, Page, RequestVerdict,
-    RunFilter,
+    CreateVerdict, Error, Fence, Granted, LateRuns, MAX_BATCH, MAX_COUNTED_RUNS, NewRun, Page,
+    RequestVerdict, RunFilter,
 };
 
 use super::jobs::json_array;
@@ -28,10 +28,15 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     if let Some((id, digest)) = tx.run_of(new.job, &occasion)? {
         return Ok(new.taken(id, &digest));
     }
-    let job = match tx.job(new.job)? {
-        Some(row) if !row.deleted && new.holds(&row.job) => row.job,
-        _ => return Ok(CreateVerdict::Conflict),
+    let Some(JobRow { job, deleted }) = tx.job(new.job)? else {
+        return Ok(CreateVerdict::Conflict);
     };
+    let uncounted = new.is_judged() && job.counting == Counting::Never;
+    let open_now = uncounted.then(|| open_of(tx, new.job, u32::MAX));
+    let open_now = open_now.transpose()?;
+    if deleted || !new.holds(&job, open_now) {
+        return Ok(CreateVerdict::Conflict);
+    }
     let holder = match new.heir(tx.now) {
         Some(session) => {
             let pool = DutyKey::Pool(new.terms.pool.clone());
@@ -53,6 +58,10 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     } else {
         Vec::new()
     };
+    if let (Some(open), Some(_)) = (open_now, waits) {
+        let counts = Counts::under(Counting::WhileWaiting, &job, open);
+        set_counts(tx, new.job, counts)?;
+    }
     let (rerun_of, rerun) = backfills::rerun(&new.occasion).unzip();
     let id = RunId(tx.next_id());
     let terms = &new.terms;
@@ -165,8 +174,39 @@ pub(super) fn insert_shards(
 }
 
 /// So many more runs of the job are open, and so many more of them wait for others.
-fn count_active(tx: &Tx<'_>, job: JobUid, by: i32, waiting: i32) -> Result<()> {
-    tx.must(sql::COUNT_ACTIVE_RUNS, (blob(job.0), by, waiting))
+fn count_active(tx: &Tx<'_>, uid: JobUid, by: i32, waiting: i32) -> Result<()> {
+    let job = tx.job(uid)?.map(|row| row.job);
+    let Some(job) = job.filter(|job| job.counting != Counting::Never) else {
+        return Ok(());
+    };
+    // The database refuses to go below none.
+    tx.must(sql::COUNT_ACTIVE_RUNS, (blob(uid.0), by, waiting))?;
+    let counts = Counts::of(&job).and(by, waiting);
+    if counts.counting == Counting::Never {
+        set_counts(tx, uid, counts)?;
+    }
+    Ok(())
+}
+
+/// What the job's row says of its open runs.
+pub(super) fn set_counts(tx: &Tx<'_>, job: JobUid, counts: Counts) -> Result<()> {
+    let (counting, uid) = (counts.counting.word(), blob(job.0));
+    let params = (uid, counting, counts.active, counts.waiting);
+    tx.must(sql::SET_COUNTING, params)
+}
+
+/// How many runs of a job are open, at most `most`; not those of backfills.
+pub(super) fn open_of(read: &Read<'_>, job: JobUid, most: u32) -> Result<u32> {
+    read.count(sql::COUNT_OPEN_RUNS, (blob(job.0), most))
+}
+
+pub(super) fn count_open(read: &Read<'_>, jobs: &[JobUid]) -> Result<Vec<u32>> {
+    let count = |uid: &JobUid| match read.job(*uid)?.map(|row| row.job) {
+        Some(job) if job.counting == Counting::Never => open_of(read, *uid, MAX_COUNTED_RUNS),
+        Some(job) => Ok(job.active_runs),
+        None => Ok(0),
+    };
+    jobs.iter().map(count).collect()
 }
 
 /// The open runs of a job, oldest first, as many as one run replaces.

@@ -27,6 +27,8 @@ statements! {
     GET_OP_RESULT = "get_op_result",
     ADVANCE_JOB = "advance_job",
     COUNT_ACTIVE_RUNS = "count_active_runs",
+    COUNT_OPEN_RUNS = "count_open_runs",
+    SET_COUNTING = "set_counting",
     COUNT_JOBS = "count_jobs",
     COUNT_LATE_JOBS = "count_late_jobs",
     COUNT_LOAD = "count_load",
@@ -308,5 +310,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         21,
         "checks",
         include_str!("../../sql/sqlite/migrations/0021_checks.sql"),
+    ),
+    (
+        22,
+        "counting",
+        include_str!("../../sql/sqlite/migrations/0022_counting.sql"),
     ),
 ];

@@ -169,10 +169,23 @@ impl Bench {
             high_water: self.now(),
             next_due: None,
             follow: None,
+            counted: true,
             closing: None,
             calendars: Vec::new(),
             uses: Uses::default(),
             cause: String::new(),
+        }
+    }
+
+    /// A job whose runs nothing counts.
+    pub fn free_job(&self, text: &str) -> JobUid {
+        let new = ApplyJob {
+            counted: false,
+            ..self.new_job(text)
+        };
+        match wait(self.store.apply_job(self.op(), new)) {
+            ApplyVerdict::Created(uid) => uid,
+            other => panic!("job {text}: {other:?}"),
         }
     }
 

@@ -443,6 +443,7 @@ impl Pair {
             high_water: self.now(),
             next_due: Some(self.now() + SignedDuration::from_secs(10)),
             follow: self.dice.once_in(2).then(|| self.follow()),
+            counted: self.dice.once_in(2),
             closing,
             calendars: self.uses(dump),
             uses: self.weights(),
@@ -1366,6 +1367,7 @@ impl Pair {
                 drop(both!(self, list_decisions(job.uid, from, 5)));
                 drop(both!(self, get_job(job.name)));
                 drop(both!(self, get_job_by_uid(job.uid)));
+                both!(self, count_open_runs(vec![job.uid])).expect("counted");
                 let revision = Revision(1 + self.dice.roll(3) as u32);
                 drop(both!(self, get_revision(job.uid, revision)));
             }

@@ -8,7 +8,7 @@ use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{RunId, ShardKey, Token};
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, is_legal};
-use sichen_core::model::Dump;
+use sichen_core::model::{Counting, Dump};
 
 #[derive(Clone, Debug, Default)]
 struct Folded {
@@ -425,12 +425,25 @@ fn compare_others(dump: &Dump, all: &BTreeMap<Entity, Folded>) {
             .iter()
             .filter(|r| r.job == uid && !r.state.is_closed() && r.backfill.is_none())
             .count();
-        assert_eq!(active, job.active_runs as usize, "active runs of job {uid}");
+        // Whether a row counts is the document's choice, and so is how long; but it counts all or none.
+        let counted = if job.counting == Counting::Never {
+            0
+        } else {
+            active
+        };
+        assert_eq!(
+            counted, job.active_runs as usize,
+            "active runs of job {uid}"
+        );
         let open = dump.runs.iter().filter(|r| !r.state.is_closed());
         let waiting = open.filter(|r| r.job == uid && r.waits.is_some()).count();
         assert_eq!(
             waiting, job.waiting_runs as usize,
             "waiting runs of job {uid}"
+        );
+        assert!(
+            job.counting != Counting::WhileWaiting || waiting > 0,
+            "job {uid} counts on"
         );
         let closed = dump.runs.iter().filter(|r| r.state.is_closed());
         assert!(

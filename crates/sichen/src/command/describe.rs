@@ -146,7 +146,7 @@ fn job_text(view: &JobView) -> String {
             if job.paused { "paused" } else { "active" }.to_owned(),
         ),
         ("Time zone", job.time_zone.clone()),
-        ("Open runs", job.active_runs.to_string()),
+        ("Open runs", output::open_runs(job.active_runs)),
         ("Decided until", output::instant(&job.decided_until, 0)),
         ("Next", next.join("\n")),
     ]);

@@ -122,7 +122,7 @@ async fn jobs(page: &PageArgs, common: &Common) -> Result<(), Failure> {
                 j.next_at
                     .as_deref()
                     .map_or_else(|| "-".to_owned(), |t| output::instant(t, 0)),
-                j.active_runs.to_string(),
+                output::open_runs(j.active_runs),
                 output::age(&j.created_at, now),
             ]
         });

@@ -50,10 +50,19 @@ impl Birth {
 }
 
 impl NewRun {
-    /// Whether it may be written: its job is as it was when this was decided.
+    /// Whether how many runs of the job are open decides about it: they stand still while it is written,
+    /// and are counted if the job's row does not count them.
     #[must_use]
-    pub fn holds(&self, job: &Job) -> bool {
-        job.revision == self.revision && self.counted.is_none_or(|seen| seen == Counted::of(job))
+    pub fn is_judged(&self) -> bool {
+        self.counted.is_some() || self.waits.is_some()
+    }
+
+    /// Whether it may be written: its job is as it was when this was decided. `open`: so many of its runs
+    /// are open, if its row does not count them.
+    #[must_use]
+    pub fn holds(&self, job: &Job, open: Option<u32>) -> bool {
+        let counted = open.map_or_else(|| Counted::of(job), Counted::running);
+        job.revision == self.revision && self.counted.is_none_or(|seen| seen == counted)
     }
 
     /// What is answered when its occasion has a run already, made for a request of this digest.

@@ -15,8 +15,8 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
-    Appearance, Checkpoint, Decision, Duty, DutyKey, Failure, Hold, Job, Period, Progress, Run,
-    RunTerms, Session, Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Counting, Decision, Duty, DutyKey, Failure, Hold, Job, Period,
+    Progress, Run, RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::place::Offer;
@@ -57,6 +57,9 @@ pub(super) struct JobRow {
     active_runs: u32,
     #[serde(default)]
     waiting_runs: u32,
+    /// Left out where they are always counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counting: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chain: Option<Chain>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +236,7 @@ impl Row {
             next_due: job.next_due,
             active_runs: job.active_runs,
             waiting_runs: job.waiting_runs,
+            counting: (job.counting != Counting::Always).then(|| job.counting.word().to_owned()),
             chain: job.chain,
             zones: job.zones,
             created_at: job.created_at,
@@ -410,6 +414,11 @@ impl Row {
                 next_due: row.next_due,
                 chain: row.chain,
                 zones: row.zones,
+                counting: match &row.counting {
+                    None => Counting::Always,
+                    Some(word) => Counting::parse(word)
+                        .ok_or_else(|| format!("{word:?} says nothing of what is counted"))?,
+                },
                 active_runs: row.active_runs,
                 waiting_runs: row.waiting_runs,
                 created_at: row.created_at,

@@ -103,7 +103,7 @@ pub struct Job {
     /// while the end of an open run has yet to make it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub following_at: Option<String>,
-    /// Runs that are not closed.
+    /// Runs that are not closed; of a job whose row does not count them 10,000 stands for more, too.
     pub active_runs: u32,
     /// Those of them that wait for others of the job.
     pub waiting_runs: u32,

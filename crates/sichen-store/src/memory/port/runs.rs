@@ -73,6 +73,10 @@ impl RunStore for MemoryStore {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
         self.read(move |s, _| runs::list_running(s, run, limit as usize))
     }
+    fn count_open_runs(&self, jobs: Vec<JobUid>) -> Answer<'_, Vec<u32>> {
+        bounded!(jobs);
+        self.read(move |s, _| runs::count_open(s, &jobs))
+    }
     fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
         self.read(move |s, _| leases::running_of_job(s, job))
     }

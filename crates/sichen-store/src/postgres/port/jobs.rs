@@ -15,7 +15,8 @@ impl JobStore for PostgresStore {
     fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
         write!(self, Some(op), [job], |tx| {
             tx.share_calendars(&job.calendars).await?;
-            tx.lock_live_job(&job.name).await?;
+            let there = tx.lock_live_job(&job.name).await?;
+            tx.shut_gate(there).await?;
             let closing = job.closing.iter();
             let runs: Vec<&NewRun> = closing.flat_map(|step| &step.runs).collect();
             tx.lock_replaced(&runs).await?;
@@ -46,7 +47,11 @@ impl JobStore for PostgresStore {
     ) -> Answer<'_, ApplyVerdict> {
         write!(self, Some(op), [closing], |tx| {
             tx.lock_jobs(vec![closing.job.0]).await?;
-            tx.lock_replaced(&Vec::from_iter(&closing.runs)).await?;
+            let runs = Vec::from_iter(&closing.runs);
+            if runs.iter().any(|run| run.is_judged()) {
+                tx.shut_gate(Some(closing.job)).await?;
+            }
+            tx.lock_replaced(&runs).await?;
             tx.tell_time().await?;
             jobs::set_paused(tx, paused, closing, expected_ver).await
         })
@@ -60,6 +65,7 @@ impl JobStore for PostgresStore {
     ) -> Answer<'_, bool> {
         write!(self, Some(op), [closing], |tx| {
             tx.lock_jobs(vec![job.0]).await?;
+            tx.shut_gate(Some(job)).await?;
             let steps = closing.iter();
             let runs: Vec<&NewRun> = steps.flat_map(|step| &step.runs).collect();
             tx.lock_replaced(&runs).await?;

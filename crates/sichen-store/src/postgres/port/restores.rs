@@ -25,6 +25,7 @@ impl RestoreStore for PostgresStore {
             match &decided.subject {
                 Subject::Job(job, step) => {
                     tx.lock_jobs(vec![job.0]).await?;
+                    tx.shut_gate(Some(*job)).await?;
                     let runs: Vec<&NewRun> = step.iter().flat_map(|step| &step.runs).collect();
                     tx.lock_replaced(&runs).await?;
                 }

@@ -11,8 +11,9 @@ use sichen_core::port::{
     RunStore,
 };
 
+use super::super::gates::Standing;
 use super::super::kept::Locks;
-use super::super::{PostgresStore, backfills, discards, keys_of, leases, runs, shards};
+use super::super::{PostgresStore, backfills, discards, gates, keys_of, leases, runs, shards};
 
 impl RunStore for PostgresStore {
     fn create_runs(
@@ -23,9 +24,11 @@ impl RunStore for PostgresStore {
     ) -> Answer<'_, Vec<CreateVerdict>> {
         bounded!(runs);
         write!(self, Some(op), [fences, runs], |tx| {
+            let jobs = Standing::of(&runs);
             let locks = Locks {
                 duties: keys_of(&fences),
-                jobs: runs.iter().map(|run| run.job.0).collect(),
+                jobs: jobs.locked,
+                standing: jobs.standing,
                 sessions: runs.iter().filter_map(|run| run.born_leased).collect(),
                 ..Locks::default()
             };
@@ -105,6 +108,10 @@ impl RunStore for PostgresStore {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
         read!(self, [], |read| shards::list_running(read, run, limit)
             .await)
+    }
+    fn count_open_runs(&self, jobs: Vec<JobUid>) -> Answer<'_, Vec<u32>> {
+        bounded!(jobs);
+        read!(self, [jobs], |read| gates::count_open(read, &jobs).await)
     }
     fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
         read!(self, [], |read| leases::running_of_job(read, job).await)

@@ -75,6 +75,10 @@ impl RunStore for SqliteStore {
     fn list_running(&self, run: RunId, limit: u32) -> Answer<'_, Vec<Shard>> {
         self.read(move |r| shards::list_running(r, run, limit))
     }
+    fn count_open_runs(&self, jobs: Vec<JobUid>) -> Answer<'_, Vec<u32>> {
+        bounded!(jobs);
+        self.read(move |r| runs::count_open(r, &jobs))
+    }
     fn count_running_of_job(&self, job: JobUid) -> Answer<'_, u32> {
         self.read(move |r| leases::running_of_job(r, job))
     }

@@ -76,6 +76,13 @@ fn write(b: &Bench, job: JobUid, s: i64, rerun: u32) -> Start {
     }))
 }
 
+/// One run of the job in the lane of a backfill.
+pub fn one_run_of(b: &Bench, job: JobUid) {
+    let (id, fence) = (start(b, job, 1), b.trigger(job));
+    let step = step(b, id, vec![write(b, job, 5, 0)]);
+    assert_eq!(advance(b, &fence, step), AdvanceVerdict::Advanced(1));
+}
+
 fn find(b: &Bench, job: JobUid, s: i64, rerun: u32) -> RunId {
     let occasion = Occasion::Planned { at: at(s), rerun };
     wait(b.store.find_run(job, occasion)).expect("it has a run")

@@ -12,6 +12,7 @@ mod chains;
 mod checkpoints;
 mod checks;
 mod clock;
+mod counting;
 mod discards;
 mod dispatch;
 mod duties;
@@ -222,6 +223,15 @@ macro_rules! conforms {
                     a_deleted_job_is_not_followed,
                     a_reopened_run_makes_the_next_instant_when_it_ends_again,
                     failures_in_a_row_are_counted,
+                ;
+                counting:
+                    runs_of_a_job_that_nothing_counts_leave_its_row_alone,
+                    an_edit_that_wants_it_counts_what_is_open,
+                    a_run_that_waits_begins_the_counting_and_the_last_one_ends_it,
+                    a_run_judged_by_a_number_is_written_while_that_holds,
+                    an_edit_goes_on_counting_while_runs_wait,
+                    runs_of_backfills_are_not_counted,
+                    a_step_that_counted_what_nothing_counts_writes_nothing,
                 ;
                 turns:
                     a_long_queue_that_is_too_late_is_cancelled_part_by_part,

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use sichen_core::ids::ShardKey;
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::WaitsFor;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{DutyKey, Waits};
-use sichen_core::port::{NewRun, RunStore as _};
+use sichen_core::lifecycle::{StopCause, WaitsFor};
+use sichen_core::model::{Counting, DutyKey, Waits};
+use sichen_core::port::{
+    ApplyJob, ApplyVerdict, AttemptStore as _, FinishVerdict, JobStore as _, NewRun, RunStore as _,
+};
 use sichen_store::clock::ManualClock;
 use sichen_store::postgres::{Options, PostgresStore};
 use tokio_postgres::Client;
@@ -152,4 +154,106 @@ fn a_run_that_is_replaced_is_locked_before_sessions() {
         session,
         Ending::Succeeded,
     );
+}
+
+/// The version of a job's row, where it lies, and who has locked it.
+fn row_of(client: &Client, job: &str) -> String {
+    let row = format!("select format('%s %s %s', xmin, ctid, xmax) from job where name = '{job}'");
+    let row = runtime().block_on(client.query_one(&row, &[])).unwrap();
+    row.get(0)
+}
+
+/// DB-003: beside a transaction of somebody else that stays open each version of a row stays too, so what every
+/// run touched would be looked for among as many versions as there were runs.
+#[test]
+fn runs_that_nothing_counts_leave_no_versions_of_their_jobs_row() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (b, _store, schema) = patient(&server);
+    let (pool, job) = (b.pool(), b.free_job("free"));
+    let client = server.connect(&schema);
+    let before = row_of(&client, "free");
+    for n in 0..100 {
+        let run = b.create(b.new_run(job, &n.to_string(), vec![Descriptor::Whole]));
+        if n % 10 == 0 {
+            b.stop(run, StopCause::Cancel);
+        } else {
+            b.attempt(
+                &pool,
+                ShardKey::new(run, 0),
+                b.session(1),
+                Ending::Succeeded,
+            );
+        }
+    }
+    assert_eq!(row_of(&client, "free"), before);
+    assert_eq!(wait(b.store.count_open_runs(vec![job])), [0]);
+}
+
+/// Another program may hold such a job's row as long as it likes.
+#[test]
+fn a_jobs_row_that_is_held_keeps_no_run_that_nothing_counts() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (b, _store, schema) = patient(&server);
+    let (pool, job) = (b.pool(), b.free_job("free"));
+    let holder = server.connect(&schema);
+    say(&holder, "begin; select 1 from job for update");
+    let run = b.create(b.new_run(job, "1", vec![Descriptor::Whole]));
+    b.attempt(
+        &pool,
+        ShardKey::new(run, 0),
+        b.session(1),
+        Ending::Succeeded,
+    );
+    assert!(b.run(run).state.is_closed());
+    say(&holder, "rollback");
+}
+
+/// Who edits waits for those who end runs, and those who come later wait for the edit: it is not put off for
+/// as long as runs end.
+#[test]
+fn an_edit_waits_for_the_runs_that_end_and_later_ones_wait_for_it() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (b, store, schema) = patient(&server);
+    let (pool, job) = (b.pool(), b.free_job("free"));
+    let runs = ["1", "2"].map(|text| b.create(b.new_run(job, text, vec![Descriptor::Whole])));
+    let session = b.session(2);
+    let held = runs.map(|run| b.lease(&pool, ShardKey::new(run, 0), session).shard);
+    let reports = held.map(|shard| b.report(shard.key, shard.token, Ending::Succeeded));
+    let [first, second] = reports;
+    // The first end is behind its gate and can't go on.
+    let holder = server.connect(&schema);
+    let held = format!("begin; select 1 from run where id = {} for update", runs[0]);
+    say(&holder, &held);
+    let ends = |op, report| {
+        let store = Arc::clone(&store);
+        runtime().spawn(async move { store.finish_attempts(op, vec![report]).await })
+    };
+    let first = ends(b.op(), first);
+    until_waiting(&server, &schema, 1);
+    let edit = ApplyJob {
+        expected_ver: Some(1),
+        document: "{}".to_owned(),
+        ..b.new_job("free")
+    };
+    let (op, editing) = (b.op(), Arc::clone(&store));
+    let edited = runtime().spawn(async move { editing.apply_job(op, edit).await });
+    until_waiting(&server, &schema, 2);
+    let second = ends(b.op(), second);
+    until_waiting(&server, &schema, 3);
+    say(&holder, "commit");
+    runtime().block_on(async {
+        let ended = first.await.unwrap().unwrap();
+        assert!(matches!(ended[0], FinishVerdict::Accepted(_)), "{ended:?}");
+        let edited = edited.await.unwrap().unwrap();
+        assert!(matches!(edited, ApplyVerdict::Updated(..)), "{edited:?}");
+        second.await.unwrap().unwrap();
+    });
+    let row = b.get_job(job);
+    assert_eq!((row.counting, row.active_runs), (Counting::Always, 0));
 }

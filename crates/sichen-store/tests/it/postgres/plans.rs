@@ -86,6 +86,8 @@ const CASES: &[Case] = &[
     // All of them, of which there are never more than a thousand.
     case("count_access_tokens", "", "", 1_000, 100),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
+    case("count_open_runs", "u('job0'), 100", "run_open", 1_200, 1_200 * ROW),
+    case("set_counting", "u('job0'), 'always', 5, 1", "job_pkey", 1, CHANGE),
     case("count_failure", "500, 3", "run_pkey", 1, CHANGE),
     case("count_grant", "ints(1, 1, 500), times(1, 500)", "session_pkey", N, N * CHANGE),
     case("count_held", "2, 'big'", "shard_pool_held", 100, 200),
@@ -132,7 +134,7 @@ const CASES: &[Case] = &[
     case("insert_event", "1, u('op1'), times('node 1', 500), times('shard', 500), times('x/0', 500), ints(1, 1, 500), \
         ints(1, 1, 500), null, null, times('attempt_ended', 500), times('', 500), times('', 500), null, null, \
         times('', 500), times('{}', 500)", "", N, N * CHANGE),
-    case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint, null", "", 1, CHANGE),
+    case("insert_job", "u('new'), 'default', 'new', '{}', 0, 0, 0, 5::smallint, null, 'always'", "", 1, CHANGE),
     case("insert_node", "999, 'host', 5", "", 1, CHANGE),
     case("insert_op", "u('new'), 5, 'node 1'", "", 1, CHANGE),
     case("insert_revision", "u('job0'), 2, '{}', 5", "", 1, CHANGE),
@@ -201,6 +203,13 @@ const CASES: &[Case] = &[
     case("locks/lock_calendar", "'default', 'cal0'", "calendar_pkey", 1, CHANGE),
     case("locks/lock_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
     case("locks/lock_free_duties", "array['pool/big', 'janitor']", "duty_pkey", 2, 2 * CHANGE),
+    case("locks/get_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * ROW),
+    case("locks/get_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * ROW),
+    case("locks/lock_counted_jobs", "array[u('job0')], array[u('job1')]", "job_pkey", 2, 2 * CHANGE),
+    case("locks/lock_counted_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * CHANGE),
+    case("locks/pass_gates", "8, ints(0, 1, 64), array[u('job0')]", "job_pkey", 130, 2 * ROW),
+    case("locks/pass_gates_of_runs", "8, ints(80, 100, 500)", "run_pkey", N, N * ROW),
+    case("locks/shut_gate", "8, 5", "", 0, 0),
     case("locks/lock_jobs", "array[u('job0'), u('job1')]", "job_pkey", 2, 2 * CHANGE),
     case("locks/lock_jobs_of_runs", "ints(80, 100, 500)", "run_pkey", 2 * N, N * CHANGE),
     case("locks/lock_live_job", "'default', 'job0'", "job_live_name", 1, CHANGE),

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 
 use sichen_core::ids::{JobUid, NodeId, OpId, RunId, SessionId, ShardKey};
 use sichen_core::layout::Descriptor;
-use sichen_core::lifecycle::StopCause;
 use sichen_core::lifecycle::shard::Ending;
-use sichen_core::model::{Dump, DutyKey, partition_of};
+use sichen_core::lifecycle::{StopCause, WaitsFor};
+use sichen_core::model::{Dump, DutyKey, Waits, partition_of};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, CreateVerdict, Error, Fence, Finish, Grant,
-    GrantVerdict, NewRun, Op, Reap, Register, RegisterVerdict, SaveCheckpoint, Store,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Error, Fence, Finish,
+    Grant, GrantVerdict, NewRun, Op, Reap, Register, RegisterVerdict, SaveCheckpoint, Store,
 };
 use uuid::Uuid;
 
@@ -82,6 +82,27 @@ pub fn calls(b: &Bench) -> Vec<(&'static str, Call)> {
         },
         ..silent
     };
+    // A job whose runs nothing counts: two of them are open, a worker holds one.
+    let free = b.free_job("free");
+    let [one, two] =
+        ["one", "two"].map(|text| b.create(b.new_run(free, text, vec![Descriptor::Whole])));
+    let of_free = b.lease(&pool, ShardKey::new(one, 0), alive).shard;
+    let begins = ApplyJob {
+        document: "{\"job\":\"counted\"}".to_owned(),
+        expected_ver: Some(1),
+        ..b.new_job("free")
+    };
+    let waits = NewRun {
+        waits: Some(Waits {
+            what: WaitsFor::Queue,
+            most: 1,
+        }),
+        ..b.new_run(free, "waits", vec![Descriptor::Whole])
+    };
+    let judged = NewRun {
+        counted: Some(Counted::running(2)),
+        ..b.new_run(free, "judged", vec![Descriptor::Whole])
+    };
     let edit = ApplyJob {
         document: "{\"job\":\"other\"}".to_owned(),
         closing: Some(closing.clone()),
@@ -133,6 +154,18 @@ pub fn calls(b: &Bench) -> Vec<(&'static str, Call)> {
         ("edit", Call::Apply(edit)),
         ("pause", Call::Pause(closing, ver)),
         ("end session", Call::EndSession(held)),
+        (
+            "finish free",
+            Call::Finish(b.report(of_free.key, of_free.token, Ending::Succeeded)),
+        ),
+        ("stop free", Call::Stop(two)),
+        (
+            "create free",
+            Call::Create(b.new_run(free, "three", vec![Descriptor::Whole])),
+        ),
+        ("queue free", Call::Create(waits)),
+        ("judge free", Call::Create(judged)),
+        ("count free", Call::Apply(begins)),
         ("register", Call::Register(again)),
         // Last: it may be left out.
         (
@@ -273,8 +306,14 @@ pub fn summary(dump: &Dump) -> Vec<String> {
     let mut lines = Vec::new();
     for job in &dump.jobs {
         lines.push(format!(
-            "job {} ver {} revision {:?} active {} mark {}",
-            job.name, job.ver, job.revision, job.active_runs, job.high_water
+            "job {} ver {} revision {:?} {:?} active {} waiting {} mark {}",
+            job.name,
+            job.ver,
+            job.revision,
+            job.counting,
+            job.active_runs,
+            job.waiting_runs,
+            job.high_water
         ));
     }
     for run in &dump.runs {

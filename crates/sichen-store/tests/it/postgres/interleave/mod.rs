@@ -300,6 +300,37 @@ fn interleaved_calls_are_as_if_one_came_after_the_other_odd_seeds() {
     play_all(1);
 }
 
+const OF_FREE: [&str; 6] = [
+    "finish free",
+    "stop free",
+    "create free",
+    "queue free",
+    "judge free",
+    "count free",
+];
+
+/// An edit under which the runs of a job are counted from now on, and runs that wait, among runs that begin
+/// and end: what the row counts is what there is.
+#[test]
+fn counting_begins_exactly_while_runs_begin_and_end() {
+    let Some(ground) = Ground::new(Duration::ZERO) else {
+        return;
+    };
+    for seed in 1..=120 {
+        let choose = |mut all: Chosen, dice: &mut Dice| {
+            all.retain(|(_, name, _)| OF_FREE.contains(name));
+            some(all, dice)
+        };
+        let faults = if seed % 2 == 0 {
+            Faults::FEW
+        } else {
+            Faults::NONE
+        };
+        let (_, complaint) = ground.play(faults, &mut Dice::new(seed), None, choose);
+        assert_eq!(complaint, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_seed_is_the_same_schedule_each_time() {
     let Some(ground) = Ground::new(Duration::ZERO) else {
@@ -400,6 +431,22 @@ fn a_shard_that_is_not_locked_is_found() {
 fn a_job_that_is_not_locked_is_found() {
     let among = ["create", "advance", "edit", "pause"];
     check_found(("lock_jobs", " for no key update"), &among);
+}
+
+/// Who edits would count while runs begin and end.
+#[test]
+fn a_gate_that_is_not_shut_is_found() {
+    let among = ["finish free", "stop free", "create free", "count free"];
+    check_found(("shut_gate", "pg_advisory_xact_lock"), &among);
+}
+
+#[test]
+fn a_gate_that_is_not_passed_by_ends_is_found() {
+    let among = ["finish free", "stop free", "count free"];
+    check_found(
+        ("pass_gates_of_runs", "pg_advisory_xact_lock_shared"),
+        &among,
+    );
 }
 
 #[test]
