@@ -6,7 +6,8 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, StopCause, WaitsFor};
 use sichen_core::model::{Counting, Waits};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, NewRun, RequestVerdict,
+    Advance, AdvanceVerdict, ApplyJob, ApplyVerdict, Counted, CreateVerdict, Fence, NewRun,
+    RequestVerdict,
 };
 
 use super::backfills;
@@ -42,9 +43,8 @@ fn waiting(b: &Bench, job: JobUid, text: &str, what: WaitsFor) -> NewRun {
     }
 }
 
-fn end(b: &Bench, run: RunId, ending: Ending) {
-    let pool = b.pool();
-    b.attempt(&pool, ShardKey::new(run, 0), b.session(1), ending);
+fn end(b: &Bench, pool: &Fence, run: RunId, ending: Ending) {
+    b.attempt(pool, ShardKey::new(run, 0), b.session(1), ending);
 }
 
 /// What the row says, and what there is.
@@ -55,15 +55,15 @@ fn counts(b: &Bench, job: JobUid) -> (Counting, u32, u32, u32) {
 }
 
 pub fn runs_of_a_job_that_nothing_counts_leave_its_row_alone(b: &Bench) {
-    let job = free(b);
+    let (job, pool) = (free(b), b.pool());
     let before = b.get_job(job);
     let runs = ["1", "2", "3"].map(|text| plain(b, job, text));
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 3));
-    end(b, runs[0], Ending::Succeeded);
+    end(b, &pool, runs[0], Ending::Succeeded);
     let stopped = b.stop(runs[1], StopCause::Cancel);
     assert_eq!(stopped, RequestVerdict::Done(Some(RunState::Cancelled)));
     for _ in 0..3 {
-        end(b, runs[2], Ending::Failed);
+        end(b, &pool, runs[2], Ending::Failed);
         b.pass(10);
     }
     assert_eq!(b.run(runs[2]).state, RunState::Failed);
@@ -77,23 +77,23 @@ pub fn runs_of_a_job_that_nothing_counts_leave_its_row_alone(b: &Bench) {
 }
 
 pub fn an_edit_that_wants_it_counts_what_is_open(b: &Bench) {
-    let job = free(b);
+    let (job, pool) = (free(b), b.pool());
     let runs = ["1", "2", "3"].map(|text| plain(b, job, text));
-    end(b, runs[0], Ending::Succeeded);
+    end(b, &pool, runs[0], Ending::Succeeded);
     edit(b, job, true);
     assert_eq!(counts(b, job), (Counting::Always, 2, 0, 2));
-    end(b, runs[1], Ending::Succeeded);
+    end(b, &pool, runs[1], Ending::Succeeded);
     plain(b, job, "4");
     plain(b, job, "5");
     assert_eq!(counts(b, job), (Counting::Always, 3, 0, 3));
     edit(b, job, false);
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 3));
-    end(b, runs[2], Ending::Succeeded);
+    end(b, &pool, runs[2], Ending::Succeeded);
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 2));
 }
 
 pub fn a_run_that_waits_begins_the_counting_and_the_last_one_ends_it(b: &Bench) {
-    let job = free(b);
+    let (job, pool) = (free(b), b.pool());
     let first = plain(b, job, "1");
     let second = plain(b, job, "2");
     let third = b.create(waiting(b, job, "3", WaitsFor::Queue));
@@ -102,7 +102,7 @@ pub fn a_run_that_waits_begins_the_counting_and_the_last_one_ends_it(b: &Bench) 
     plain(b, job, "5");
     assert_eq!(counts(b, job), (Counting::WhileWaiting, 5, 2, 5));
     b.stop(fourth, StopCause::Cancel);
-    end(b, first, Ending::Succeeded);
+    end(b, &pool, first, Ending::Succeeded);
     assert_eq!(counts(b, job), (Counting::WhileWaiting, 3, 1, 3));
     // All others go, and it has its turn.
     let last = b.create(waiting(b, job, "6", WaitsFor::Replaced));
@@ -110,7 +110,7 @@ pub fn a_run_that_waits_begins_the_counting_and_the_last_one_ends_it(b: &Bench) 
     assert_eq!(b.run(third).state, RunState::Cancelled);
     assert_eq!(b.run(last).waits, None);
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 1));
-    end(b, last, Ending::Succeeded);
+    end(b, &pool, last, Ending::Succeeded);
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 0));
 }
 
@@ -132,7 +132,7 @@ pub fn a_run_judged_by_a_number_is_written_while_that_holds(b: &Bench) {
 }
 
 pub fn an_edit_goes_on_counting_while_runs_wait(b: &Bench) {
-    let job = b.job("j");
+    let (job, pool) = (b.job("j"), b.pool());
     let first = plain(b, job, "1");
     let second = b.create(waiting(b, job, "2", WaitsFor::Queue));
     edit(b, job, false);
@@ -140,7 +140,7 @@ pub fn an_edit_goes_on_counting_while_runs_wait(b: &Bench) {
     edit(b, job, true);
     assert_eq!(counts(b, job), (Counting::Always, 2, 1, 2));
     edit(b, job, false);
-    end(b, first, Ending::Succeeded);
+    end(b, &pool, first, Ending::Succeeded);
     assert_eq!(b.run(second).waits, None);
     assert_eq!(counts(b, job), (Counting::Never, 0, 0, 1));
 }
