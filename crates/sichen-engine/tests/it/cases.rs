@@ -5,16 +5,17 @@
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
-use sichen_core::ids::{JobUid, RunId};
+use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::lifecycle::{RunState, ShardState};
 use sichen_core::name::JobName;
 use sichen_core::port::{Page, RunFilter};
 use sichen_engine::control::{Control, Error, StartRun, Which};
 use sichen_engine::courier::ToWorker;
+use sichen_engine::janitor::Janitor;
 use sichen_engine::sessions::{BeatAnswer, Hello, ReportVerdict};
 
-use crate::fixture::{Cluster, document, hello, report, start};
+use crate::fixture::{Cluster, Node, document, hello, report, start};
 use crate::players::{BEAT_S, Player, Stage, sharded};
 
 /// SHARD-002: whenever a worker dies, only its unfinished shards are run again.
@@ -386,6 +387,123 @@ fn a_run_ended_by_its_timeout_blocks_nothing() {
         node.reap(&cluster);
     }
     assert_eq!(started, 3, "each minute has its run");
+}
+
+/// A minute, second by second, of a worker that runs `held`: the runs that began in it.
+fn a_minute(
+    cluster: &Cluster,
+    node: &Node,
+    session: SessionId,
+    held: &[(ShardKey, Token)],
+) -> Vec<(ShardKey, Token)> {
+    let mut granted = Vec::new();
+    for second in 1..=60 {
+        cluster.pass(1);
+        node.coordinate(cluster);
+        node.trigger(cluster);
+        node.dispatch(cluster);
+        for message in node.messages(session) {
+            if let ToWorker::Grant(work) = message {
+                granted.push((work.shard.key, work.shard.token));
+            }
+        }
+        if second % BEAT_S == 0 {
+            let running: Vec<_> = held.iter().chain(&granted).copied().collect();
+            node.beat(session, &running, 1_000);
+        }
+        node.reap(cluster);
+    }
+    granted
+}
+
+/// QUEUE-008: what is active is what runs. Whatever becomes of the active run of a job that forbids overlap, or of
+/// the job itself, the next planned time has its run. (A run can't be deleted: API-004.)
+#[test]
+fn nothing_that_becomes_of_an_active_run_blocks_the_next() {
+    for what in [
+        "cancelled",
+        "its job deleted",
+        "its job edited",
+        "cleaned up",
+    ] {
+        let cluster = Cluster::new();
+        let node = cluster.node("n1");
+        node.coordinate(&cluster);
+        let session = node.worker(&cluster, "w1", 4);
+        let control = Control::new(node.engine.context.clone());
+        let apply = |n: u32| {
+            let spec = json!({
+                "run": { "handler": "h" }, "schedules": [{ "every": "1m" }], "parameters": { "n": n },
+            });
+            block_on(control.apply("user test", &document("j", spec))).unwrap();
+        };
+        let engine = &node.engine;
+        let cleans = || {
+            let keeps_nothing = SignedDuration::ZERO;
+            let janitor = Janitor::new(
+                engine.context.clone(),
+                engine.coordinator.clone(),
+                keeps_nothing,
+            );
+            block_on(janitor.run_once(cluster.now())).unwrap();
+        };
+        apply(1);
+        let held = a_minute(&cluster, &node, session, &[]);
+        assert_eq!(held.len(), 1, "{what}");
+        let (key, token) = held[0];
+        assert_eq!(
+            a_minute(&cluster, &node, session, &held),
+            [],
+            "it is active"
+        );
+        let ends = |ending| {
+            let verdict = node.report(&cluster, report(key, token, ending));
+            assert_eq!(verdict, ReportVerdict::Accepted, "{what}");
+        };
+        match what {
+            "cancelled" => {
+                block_on(control.cancel("user test", key.run)).unwrap();
+                ends(Ending::Cancelled);
+            }
+            "its job deleted" => {
+                let name = JobName::new("default", "j").unwrap();
+                block_on(control.delete("user test", &name)).unwrap();
+                apply(2);
+            }
+            "its job edited" => {
+                apply(2);
+                assert_eq!(
+                    a_minute(&cluster, &node, session, &held),
+                    [],
+                    "still active"
+                );
+                ends(Ending::Succeeded);
+            }
+            _ => {
+                cleans();
+                assert_eq!(cluster.get(key.run).state, RunState::Running);
+                assert_eq!(
+                    a_minute(&cluster, &node, session, &held),
+                    [],
+                    "still active"
+                );
+                ends(Ending::Succeeded);
+                cluster.pass(1);
+                cleans();
+                assert_eq!(block_on(cluster.store.get_run(key.run)).unwrap(), None);
+            }
+        }
+        let held: &[(ShardKey, Token)] = match what {
+            "its job deleted" => &held,
+            _ => &[],
+        };
+        let next = a_minute(&cluster, &node, session, held);
+        assert_eq!(next.len(), 1, "{what}");
+        if what == "its job deleted" {
+            assert_eq!(cluster.get(key.run).state, RunState::Running, "it goes on");
+            ends(Ending::Succeeded);
+        }
+    }
 }
 
 /// What the runs of a job are: those that wait for their turn, and those that are open.

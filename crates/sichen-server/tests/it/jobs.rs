@@ -214,7 +214,7 @@ async fn a_job_is_paused_resumed_and_deleted() {
     node.stop().await;
 }
 
-/// API-004: no call deletes a run. Its job may go; the run goes on, is stopped as any other, and stays to
+/// API-004, QUEUE-008: no call deletes a run. Its job may go; the run goes on, is stopped as any other, and stays to
 /// be read until retention takes it.
 #[tokio::test]
 async fn api_004_a_run_is_stopped_and_never_deleted() {

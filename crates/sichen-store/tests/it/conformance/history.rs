@@ -129,6 +129,80 @@ pub fn old_closed_runs_are_removed_with_their_events(b: &Bench) {
     assert_eq!(remove(b.now(), 9), 1);
 }
 
+/// SCALE-003: a retention of nothing at all.
+pub fn only_what_is_over_is_removed_whatever_its_age(b: &Bench) {
+    let (pool, session) = (b.pool(), b.session(99));
+    let first = |run| ShardKey::new(run, 0);
+    let waiting = b.run_of(1);
+    let running = b.run_of(2);
+    b.lease(&pool, first(running), session);
+    let backing_off = b.run_of(1);
+    b.attempt(&pool, first(backing_off), session, Ending::Failed);
+    let stopping = b.run_of(2);
+    b.lease(&pool, first(stopping), session);
+    b.stop(stopping, StopCause::Cancel);
+    let [retried, failed] = [0, 1].map(|_| {
+        let run = b.run_of(1);
+        b.attempt(&pool, first(run), session, Ending::FailedForGood);
+        run
+    });
+    let cancelled = b.run_of(1);
+    b.stop(cancelled, StopCause::Cancel);
+    let job = b.job("nightly");
+    let succeeded = b.create(b.planned_run(job, at(-5)));
+    let shards = b.states(succeeded).len();
+    for no in 0..shards {
+        let key = ShardKey::new(succeeded, i32::try_from(no).unwrap());
+        b.attempt(&pool, key, session, Ending::Succeeded);
+    }
+    wait(b.store.reopen_run(b.op(), retried, None, b.now()));
+    b.pass(3 * 24 * 3_600);
+    let janitor = b.fence(DutyKey::Janitor);
+    let open = [waiting, running, backing_off, stopping, retried];
+    let about = |dump: &sichen_core::model::Dump| {
+        let is_open = |run| open.contains(&run);
+        let shards: Vec<_> = dump
+            .shards
+            .iter()
+            .filter(|s| is_open(s.key.run))
+            .cloned()
+            .collect();
+        let events = dump.events.iter().filter(|event| match event.entity {
+            Entity::Run(run) => is_open(run),
+            Entity::Shard(key) => is_open(key.run),
+            _ => false,
+        });
+        (shards, events.cloned().collect::<Vec<_>>())
+    };
+    let before = b.dump();
+    let remove = || {
+        wait(
+            b.store
+                .remove_history(b.op(), janitor.clone(), b.now(), 100),
+        )
+        .runs
+    };
+    assert_eq!(remove(), 3, "{failed} {cancelled} {succeeded}");
+    let after = b.dump();
+    let left: Vec<_> = after.runs.iter().map(|run| run.id).collect();
+    assert_eq!(left, open);
+    assert_eq!(about(&after), about(&before), "with all that belongs to it");
+    // When it succeeded last is known from what is left of it.
+    let decisions = wait(b.store.list_decisions(job, at(-100), 10));
+    let [last] = &decisions[..] else {
+        panic!("{decisions:?}");
+    };
+    assert_eq!((last.to, &*last.reference), (at(-5), "succeeded"));
+    assert_eq!(remove(), 0);
+    // It ends, and goes in its turn.
+    let (pool, again) = (b.pool(), b.session(1));
+    b.attempt(&pool, first(retried), again, Ending::Succeeded);
+    assert_eq!(remove(), 0, "it has ended now, not before");
+    b.pass(1);
+    assert_eq!(remove(), 1);
+    assert!(b.dump().runs.iter().all(|run| run.id != retried));
+}
+
 pub fn a_removed_instant_stays_decided(b: &Bench) {
     let (job, janitor) = (b.job("nightly"), b.fence(DutyKey::Janitor));
     let planned = NewRun {

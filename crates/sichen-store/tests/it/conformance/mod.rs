@@ -370,6 +370,7 @@ macro_rules! conforms {
                     events_are_listed_in_pages_and_by_entity,
                     every_event_has_its_operation_and_actor,
                     old_closed_runs_are_removed_with_their_events,
+                    only_what_is_over_is_removed_whatever_its_age,
                     a_removed_instant_stays_decided,
                     time_never_goes_back,
                 ;
