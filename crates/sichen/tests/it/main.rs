@@ -45,6 +45,7 @@ mod recovered;
 mod report;
 mod restore;
 mod scene;
+mod secrets;
 mod session;
 mod several;
 mod several_database;
