@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::Peers;
+use crate::cluster::{Links, Peers};
 use crate::program::until;
 use crate::scene::{Scene, on_both_stores, text};
 
@@ -132,5 +132,99 @@ fn a_server_that_dies_with_holds_out_leaks_none() {
     assert_eq!(shown(other)["used"], 0);
     assert!(most(&peers.nodes[0]) <= 3, "{:?}", log(&peers.nodes[0]));
     other.history_is_accepted();
+    drop(worker);
+}
+
+/// QUEUE-007: two limits, many runs. Every server dies with both used up, and later none reaches the database while
+/// two holders end: no limit is ever passed, by the words of those who held it, each run has its turn in order,
+/// and nothing is held at the end.
+#[test]
+fn two_limits_hold_while_all_servers_die_and_while_none_can_read_them() {
+    const RUNS: usize = 15;
+    const AT_ONCE: usize = 5;
+    let links = Links {
+        database: true,
+        ..Links::default()
+    };
+    let Some(mut peers) = Peers::linked(2, links, &["--session-ttl", "60s"]) else {
+        return;
+    };
+    let worker = peers.worker("w1", 20);
+    peers.all_share(&[0, 1]);
+    apply_capacity(&peers.nodes[0], "db-main", 5);
+    apply_capacity(&peers.nodes[0], "api", 11);
+    let (log_file, gate) = (peers.nodes[0].path("log"), peers.nodes[0].path("gate"));
+    let script = format!(
+        "n=${{SICHEN_RUN##*:}}; echo + $n >> {log}; while [ ! -e {gate}-$n ]; do sleep 0.05; done; echo - $n >> {log}",
+        log = text(&log_file),
+        gate = text(&gate),
+    );
+    let run = json!({ "process": { "argv": ["/bin/sh", "-c", script] } });
+    let uses = json!({ "db-main": 1, "api": 2 });
+    let spec = json!({ "run": run, "uses": uses, "overlap": "allow" });
+    peers.nodes[0].apply_spec("j", &spec);
+    for n in 0..RUNS {
+        peers.nodes[n % 2].client.ok(&format!("run j --key {n:02}"));
+    }
+    let open = |numbers: std::ops::Range<usize>| {
+        for n in numbers {
+            std::fs::write(format!("{}-{n:02}", text(&gate)), "").unwrap();
+        }
+    };
+    let used = |peers: &Peers| {
+        let of = |name| peers.nodes[0].client.json(&format!("capacity show {name}"));
+        [of("db-main"), of("api")].map(|shown| shown["used"].as_u64().unwrap())
+    };
+    until("five hold both", || begun(&peers.nodes[0]) == AT_ONCE);
+    assert_eq!(used(&peers), [5, 10]);
+    for n in 0..2 {
+        peers.kill(n);
+    }
+    for node in &mut peers.nodes {
+        node.start_server_again();
+    }
+    peers.all_ready();
+    assert_eq!(used(&peers), [5, 10], "what runs still holds");
+    for link in &peers.links {
+        link.swallow_all();
+    }
+    until("no server reaches it", || {
+        peers.nodes.iter().all(|node| node.ready().0 == 503)
+    });
+    open(0..2);
+    let ended = || {
+        log(&peers.nodes[0])
+            .iter()
+            .filter(|line| line.starts_with('-'))
+            .count()
+    };
+    until("two have ended, and nobody can take that", || ended() == 2);
+    assert_eq!(
+        begun(&peers.nodes[0]),
+        AT_ONCE,
+        "nothing was given away unread"
+    );
+    for link in &peers.links {
+        link.heal();
+    }
+    peers.all_ready();
+    until("two more begin", || begun(&peers.nodes[0]) == AT_ONCE + 2);
+    assert_eq!(used(&peers), [5, 10]);
+    open(2..RUNS);
+    for n in 0..RUNS {
+        peers.nodes[1].settles(&format!("j:manual:{n:02}"), "succeeded");
+    }
+    assert_eq!((begun(&peers.nodes[0]), most(&peers.nodes[0])), (RUNS, 5));
+    assert_eq!(used(&peers), [0, 0]);
+    let started = |n: usize| -> jiff::Timestamp {
+        let run = peers.nodes[0].run(&format!("j:manual:{n:02}"));
+        run["started_at"].as_str().unwrap().parse().unwrap()
+    };
+    let turns: Vec<jiff::Timestamp> = (0..RUNS).map(started).collect();
+    assert!(
+        turns.is_sorted(),
+        "in the order of their creation: {turns:?}"
+    );
+    peers.nodes[0].history_is_accepted();
     drop(worker);
 }

@@ -50,6 +50,7 @@ mod session;
 mod several;
 mod several_database;
 mod several_missed;
+mod several_slots;
 mod several_workers;
 mod storage;
 mod tls;
