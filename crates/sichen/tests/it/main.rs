@@ -54,5 +54,6 @@ mod several_slots;
 mod several_workers;
 mod storage;
 mod tls;
+mod unattended;
 mod verify;
 mod waiting;

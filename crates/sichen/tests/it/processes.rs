@@ -3,7 +3,7 @@
 use sichen_testdb::proxy::Proxy;
 
 use crate::program::until;
-use crate::scene::{Scene, on_both_stores, text};
+use crate::scene::{Kind, Scene, on_both_stores, text};
 
 on_both_stores!(
     impatient => a_process_whose_worker_was_declared_dead_is_killed_and_its_run_fails_once;
@@ -181,5 +181,32 @@ fn a_job_says_how_long_its_processes_may_take_to_stop(scene: Scene) {
     assert!(took.as_secs() < 1 + 5, "within grace + 5 s: {took:?}");
     assert_eq!(pids(&scene, 3)[2], "stopped", "{:?}", asked.elapsed());
     scene.history_is_accepted();
+    drop(worker);
+}
+
+/// STUCK-014: killed from outside is failed: tried again by the policy, and then counted where the alert
+/// `SichenFailures` looks.
+#[test]
+fn a_process_that_is_killed_is_tried_again_and_then_raises_the_alert() {
+    let scene = Scene::new(Kind::Sqlite).unwrap();
+    let worker = scene.worker("w1", &scene.server.url, 1);
+    let argv = ["/bin/sh", "-c", "kill -9 $$"];
+    let spec = serde_json::json!({
+        "run": { "process": { "argv": argv } },
+        "retry": { "maxAttempts": 2, "backoff": { "fixed": "1s" } },
+    });
+    scene.apply_spec("killed", &spec);
+    scene.client.ok("run killed --key k");
+    scene.settles("killed:manual:k", "failed");
+    let life = scene.client.ok("trace killed:manual:k");
+    assert_eq!(life.matches("killed-by-signal-9").count(), 2, "{life}");
+    let metrics = scene.ask("GET", "/metrics", "");
+    let counted = metrics.body.lines().find(|line| {
+        line.starts_with("sichen_runs_settled_total") && line.contains("state=\"failed\"")
+    });
+    assert!(
+        counted.is_some_and(|line| line.ends_with(" 1")),
+        "{counted:?}"
+    );
     drop(worker);
 }
