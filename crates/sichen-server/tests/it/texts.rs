@@ -1,10 +1,69 @@
-//! NAME-004: texts through the API, wherever a caller may write one.
+//! NAME-004: any text through the API, wherever a caller may write one.
+
+use std::fmt::Write as _;
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sichen_server::rest::wire::StartedRun;
 
 use crate::node::{Node, json as body_of, problem};
+
+/// Emoji, both directions, a sign of direction, a joiner, and one letter composed and decomposed.
+const TEXTS: [&str; 6] = [
+    "😀👩‍👩‍👧 ok",
+    "שלום \u{202e}abc",
+    "a\u{200d}b",
+    "caf\u{e9}",
+    "cafe\u{301}",
+    "司辰 %2F/?#&+ \"'<b>\\ \u{1f}\u{85}",
+];
+
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut all, byte| {
+        write!(all, "%{byte:02X}").unwrap();
+        all
+    })
+}
+
+#[tokio::test]
+async fn any_text_is_shown_as_it_was_given() {
+    let node = Node::start().await;
+    let mut ids = Vec::new();
+    for (n, text) in TEXTS.iter().enumerate() {
+        let document = json!({
+            "apiVersion": "sichen/v1", "kind": "Job",
+            "metadata": { "name": format!("j{n}"), "title": text },
+            "spec": { "run": { "handler": "work" }, "parameters": { *text: text } },
+        });
+        body_of::<Value>(node.post("/api/v1/jobs:apply", document.to_string()).await).await;
+        let job: Value = node.read(&format!("/api/v1/jobs/default/j{n}")).await;
+        assert_eq!(job["document"]["metadata"]["title"], *text, "{job}");
+        assert_eq!(job["document"]["spec"]["parameters"][text], *text, "{job}");
+        let asked = json!({ "key": "k", "parameters": { *text: [text] } });
+        let path = format!("/api/v1/jobs/default/j{n}/runs");
+        let started: StartedRun = body_of(node.post(&path, asked.to_string()).await).await;
+        let run: Value = node.read(&format!("/api/v1/runs/{}", started.id)).await;
+        assert_eq!(run["parameters"][text], json!([text]), "{run}");
+        // All of one job: each is a key of its own.
+        let asked = json!({ "key": text }).to_string();
+        let started = node.post("/api/v1/jobs/default/j0/runs", asked).await;
+        let started: StartedRun = body_of(started).await;
+        let by_number: Value = node.read(&format!("/api/v1/runs/{}", started.id)).await;
+        assert_eq!(by_number["key"], format!("j0:manual:{text}"), "{by_number}");
+        let key = encoded(&format!("j0:manual:{text}"));
+        let by_key: Value = node.read(&format!("/api/v1/runs/{key}")).await;
+        assert_eq!(by_key["id"], started.id);
+        ids.push(started.id);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(
+        ids.len(),
+        TEXTS.len(),
+        "composed and decomposed are two keys"
+    );
+    node.stop().await;
+}
 
 /// A NUL character, which no database can keep, and half a pair, which is no text at all.
 #[tokio::test]

@@ -174,6 +174,7 @@ async fn no_worker_joins_with_what_is_no_join_token() {
 /// A worker that was let in, and what it was granted.
 struct Joined {
     wire: Wire,
+    session: u64,
     grant: v1::Grant,
 }
 
@@ -182,6 +183,8 @@ struct World {
     node: Node,
     secrets: Vec<String>,
     workers: Vec<Joined>,
+    /// A run that nobody has, once there is one.
+    queued: Option<u64>,
 }
 
 const WORKERS: [(&str, &str, &str); 3] = [
@@ -208,7 +211,7 @@ impl World {
             let mut wire = Wire::open(&node, Some(&format!("Bearer {}", made.secret))).await;
             wire.say(ToServer::Hello(hello(name, &format!("uid-{name}"), pool)))
                 .await;
-            let Some(FromServer::Welcome(_)) = wire.next().await else {
+            let Some(FromServer::Welcome(welcome)) = wire.next().await else {
                 panic!("{name} is welcome");
             };
             start(&node, job, "k").await;
@@ -216,12 +219,17 @@ impl World {
                 panic!("{name} is granted its run");
             };
             secrets.push(made.secret);
-            workers.push(Joined { wire, grant });
+            workers.push(Joined {
+                wire,
+                session: welcome.session_id,
+                grant,
+            });
         }
         Self {
             node,
             secrets,
             workers,
+            queued: None,
         }
     }
 
@@ -229,7 +237,7 @@ impl World {
     async fn shards(&self) -> Vec<Value> {
         let runs = self.workers.iter().map(|w| w.grant.shard.unwrap().run_id);
         let mut all = Vec::new();
-        for run in runs {
+        for run in runs.chain(self.queued) {
             let run: Value = self.node.read(&format!("/api/v1/runs/{run}/shards")).await;
             for shard in run["items"].as_array().unwrap() {
                 all.push(json!([
@@ -269,6 +277,195 @@ async fn start(node: &Node, job: &str, key: &str) -> u64 {
     body_of::<StartedRun>(node.post(&path, asked).await)
         .await
         .id
+}
+
+fn finish(run: u64, token: u64, outcome: v1::Outcome, digest: &str) -> v1::Finish {
+    v1::Finish {
+        shard: Some(v1::ShardRef { run_id: run, no: 0 }),
+        token,
+        outcome: outcome.into(),
+        digest: digest.as_bytes().to_vec(),
+        ..v1::Finish::default()
+    }
+}
+
+/// SEC-010: with the token of one worker nothing is ended, moved or learnt of what others hold, whatever is said;
+/// each try stands in the log, and none of a thousand does more than the first.
+#[tokio::test]
+async fn a_worker_s_token_reaches_its_own_leases_alone() {
+    let mut world = World::new().await;
+    let (own, others) = (
+        world.workers[0].grant.clone(),
+        world.workers[1].grant.clone(),
+    );
+    let elsewhere = world.workers[2].grant.clone();
+    let run = |grant: &v1::Grant| grant.shard.unwrap().run_id;
+    // An attempt of its own that is over, so that it has an old token too.
+    let failed = finish(run(&own), own.token, v1::Outcome::Failed, "failed");
+    let mine = &mut world.workers[0].wire;
+    mine.say(ToServer::Finish(failed)).await;
+    let mut accepted = false;
+    let again = loop {
+        match mine.next_beating().await {
+            Some(FromServer::FinishAck(ack)) => accepted = ack.verdict() == v1::Verdict::Accepted,
+            Some(FromServer::Grant(grant)) => break grant,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(accepted && again.token > own.token);
+    world.workers[0].grant = again.clone();
+    let queued = start(&world.node, "theirs", "waits").await;
+    world.queued = Some(queued);
+    world.beat().await;
+    let before = world.shards().await;
+
+    let done = |run, token| finish(run, token, v1::Outcome::Succeeded, "done");
+    let wrong = [
+        done(run(&others), others.token),
+        finish(
+            run(&others),
+            others.token,
+            v1::Outcome::Released,
+            "given back",
+        ),
+        finish(run(&others), others.token, v1::Outcome::Failed, "failed"),
+        done(run(&others), others.token + 1),
+        done(run(&elsewhere), elsewhere.token),
+        done(queued, 1),
+        done(run(&own), own.token),
+        done(run(&own), again.token + 1),
+        done(999_999, 1),
+    ];
+    let many = std::iter::repeat_n(&wrong[0], 1_000);
+    let said: Vec<&v1::Finish> = wrong.iter().chain(many).collect();
+    for (n, report) in said.iter().enumerate() {
+        if n % 50 == 0 {
+            world.beat().await;
+        }
+        let mine = &mut world.workers[0].wire;
+        mine.say(ToServer::Finish((*report).clone())).await;
+        let ack = loop {
+            match mine.next().await {
+                Some(FromServer::FinishAck(ack)) => break ack,
+                Some(FromServer::BeatAck(_)) => {}
+                other => panic!("{report:?}: {other:?}"),
+            }
+        };
+        assert_eq!((ack.shard, ack.token), (report.shard, report.token));
+        let refused = matches!(ack.verdict(), v1::Verdict::Stale | v1::Verdict::Conflict);
+        assert!(refused, "{report:?}: {ack:?}");
+    }
+    let checkpoint = v1::CheckpointReport {
+        shard: others.shard,
+        token: others.token,
+        checkpoint: Some(v1::Checkpoint {
+            seq: 1,
+            position: b"forged".to_vec(),
+            counters: None,
+        }),
+    };
+    let mine = &mut world.workers[0].wire;
+    mine.say(ToServer::Checkpoint(checkpoint)).await;
+    loop {
+        match mine.next().await {
+            Some(FromServer::CheckpointAck(_)) => break,
+            Some(FromServer::BeatAck(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // It lists the shard of another among its own: it is told to stop it.
+    let held = |grant: &v1::Grant| v1::Held {
+        shard: grant.shard,
+        token: grant.token,
+        ..v1::Held::default()
+    };
+    let forged = v1::Beat {
+        seq: 4_711,
+        running: vec![held(&again), held(&others)],
+        ..v1::Beat::default()
+    };
+    mine.say(ToServer::Beat(forged)).await;
+    let ack = loop {
+        match mine.next().await {
+            Some(FromServer::BeatAck(ack)) if ack.seq == 4_711 => break ack,
+            Some(FromServer::BeatAck(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    let stopped: Vec<_> = ack.stop.iter().map(|stop| stop.shard).collect();
+    assert_eq!(stopped, [others.shard]);
+    world.beat().await;
+    assert_eq!(world.shards().await, before, "nothing moved");
+    let refused = events(&world.node).await;
+    let refused = refused
+        .iter()
+        .filter(|event| event["kind"] == "report_refused");
+    let by: Vec<&Value> = refused.map(|event| &event["actor"]).collect();
+    assert!(by.len() >= wrong.len() - 2, "{by:?}");
+    assert!(by.iter().all(|actor| *actor == "worker w1"), "{by:?}");
+
+    // What is another's session, name or pool stays that one's.
+    let bearer = format!("Bearer {}", world.secrets[0]);
+    let taken = world.workers[1].session;
+    for (what, hello) in [
+        (
+            "session",
+            v1::Hello {
+                resume_session: Some(taken),
+                ..hello("w2", "uid-w1", "default")
+            },
+        ),
+        ("pool", hello("w3", "uid-w3", "gpu")),
+    ] {
+        let mut wire = Wire::open(&world.node, Some(&bearer)).await;
+        wire.say(ToServer::Hello(hello)).await;
+        match wire.next().await {
+            Some(FromServer::SessionLost(_)) => assert_eq!(what, "session"),
+            Some(FromServer::Refused(refused)) => {
+                assert_eq!((what, &*refused.code), ("pool", "outside-join-token"))
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    let mut namesake = Wire::open(&world.node, Some(&bearer)).await;
+    namesake
+        .say(ToServer::Hello(hello("w2", "uid-other", "default")))
+        .await;
+    let Some(FromServer::Welcome(welcome)) = namesake.next().await else {
+        panic!("a name is no identity");
+    };
+    assert!(welcome.session_id > taken);
+    world.beat().await;
+    assert_eq!(
+        world.shards().await[1],
+        before[1],
+        "its namesake took nothing of it"
+    );
+    for path in ["/api/v1/jobs", "/api/v1/runs", "/api/v1/me", "/metrics"] {
+        let url = format!("http://{}{path}", world.node.address);
+        let answer = world
+            .node
+            .client
+            .get(url)
+            .bearer_auth(&world.secrets[0])
+            .send()
+            .await;
+        problem(answer.unwrap(), 401).await;
+    }
+
+    // Who holds them ends them.
+    let mine = done(run(&others), others.token);
+    let theirs = &mut world.workers[1].wire;
+    theirs.say(ToServer::Finish(mine)).await;
+    let ack = loop {
+        match theirs.next_beating().await {
+            Some(FromServer::FinishAck(ack)) => break ack,
+            Some(FromServer::Grant(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ack.verdict(), v1::Verdict::Accepted);
+    world.node.stop().await;
 }
 
 /// SEC-010: a token is one worker's if it is made for one: taken back, it ends that worker's stream, its leases

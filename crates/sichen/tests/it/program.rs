@@ -89,12 +89,13 @@ pub fn spawn(words: &[&str]) -> Process {
 
 /// The same of a command that says more.
 pub fn spawned(mut command: Command) -> Process {
+    let logs =
+        |(name, value): (&std::ffi::OsStr, Option<_>)| name == "SICHEN_LOG" && value.is_some();
+    if !command.get_envs().any(logs) {
+        command.env("SICHEN_LOG", "warn");
+    }
     Process {
-        child: command
-            .env("SICHEN_LOG", "warn")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap(),
+        child: command.stdout(Stdio::null()).spawn().unwrap(),
         url: String::new(),
     }
 }
