@@ -4,9 +4,12 @@
 //! The folds of single entities ([`crate::fold`]).
 
 mod backfills;
+mod births;
 mod capacities;
+mod duties;
 mod end;
 mod lost;
+mod ranges;
 mod slots;
 mod turns;
 
@@ -15,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use sichen_core::backfill::Backfill;
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::ids::{BackfillId, JobUid, NodeId, OpId, RunId, SessionId, ShardKey, Token};
 use sichen_core::model::{Decision, Dump, Duty, Hold, Job, Run, Session, Shard};
 use sichen_core::name::{JobName, Name};
 
@@ -113,13 +116,6 @@ struct SessionFold {
     ended: bool,
 }
 
-#[derive(Debug, Default)]
-struct DutyFold {
-    trail: Trail,
-    term: Term,
-    node: Option<NodeId>,
-}
-
 /// Which kinds of rows were given; those are complete.
 #[derive(Debug, Default)]
 struct Rows {
@@ -143,7 +139,7 @@ pub struct Checker {
     runs: BTreeMap<RunId, fold::run::Run>,
     jobs: BTreeMap<JobUid, fold::job::Job>,
     sessions: BTreeMap<SessionId, SessionFold>,
-    duties: BTreeMap<String, DutyFold>,
+    duties: BTreeMap<String, duties::Duty>,
     nodes: BTreeMap<NodeId, Trail>,
     calendars: BTreeMap<JobName, Trail>,
     access_tokens: BTreeMap<Name, Trail>,
@@ -153,6 +149,7 @@ pub struct Checker {
     held: capacities::Held,
     slots: slots::Slots,
     turns: turns::Turns,
+    ranges: ranges::Ranges,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
     ops: Option<std::collections::BTreeSet<OpId>>,
@@ -184,6 +181,7 @@ impl Checker {
             held: capacities::Held::default(),
             slots: slots::Slots::default(),
             turns: turns::Turns::default(),
+            ranges: ranges::Ranges::default(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
             ops: None,
@@ -440,37 +438,12 @@ impl Checker {
         }
     }
 
-    fn apply_duty(&mut self, key: &str, event: &Event, data: &Fields) -> Result<(), Broken> {
-        let duty = self.duties.entry(key.to_owned()).or_default();
-        if event.ver > 1 && self.options.partial && duty.trail.ver == 0 {
-            // Its release does not say which term it ends.
-            duty.trail.partial = event.kind != Kind::DutyAcquired;
-        } else if event.kind == Kind::DutyAcquired {
-            duty.trail.partial = false;
-        }
-        let term = data.term.map_or(duty.term, Term);
-        if event.kind == Kind::DutyAcquired {
-            if term <= duty.term {
-                let message = format!("term {term} follows term {}", duty.term);
-                return fold::broken(Invariant::I10, message);
-            }
-            duty.term = term;
-            duty.node = data.node.map(NodeId);
-        } else {
-            duty.node = None;
-        }
-        duty.trail.push(event);
-        if term.0 > 1 {
-            self.saw(Sight::TermChanged);
-        }
-        Ok(())
-    }
-
     fn apply_run(&mut self, id: RunId, event: &Event, data: &Fields) -> Result<(), Broken> {
         match event.kind {
             Kind::RunCreated => {
                 self.saw(Sight::RunCreated);
                 self.occasion(id, data)?;
+                self.judge_birth(event, data)?;
             }
             Kind::RunSettled => self.saw(Sight::RunSettled),
             Kind::RunReopened => self.saw(Sight::RunReopened),
@@ -487,13 +460,7 @@ impl Checker {
 
     /// I1, and the planned instants for I2.
     fn occasion(&mut self, id: RunId, data: &Fields) -> Result<(), Broken> {
-        let job = data
-            .job
-            .as_deref()
-            .and_then(|j| match Entity::parse("job", j) {
-                Some(Entity::Job(uid)) => Some(uid),
-                _ => None,
-            });
+        let job = births::job_of(data);
         let (Some(job), Some(occasion)) = (job, &data.occasion) else {
             self.unknown
                 .entry(Invariant::I1)
@@ -535,6 +502,10 @@ impl Checker {
         } else {
             fold.state
         };
+        if event.kind == Kind::AttemptGranted && self.options.seq_is_commit_order {
+            self.may_be_granted(key.run, data.session.map(SessionId))?;
+        }
+        let fold = shard(&mut self.shards, key);
         let takeover = fold.attempts.last().and_then(|a| a.ended) == Some("lost");
         fold.apply(event, data)?;
         let (after, resumed) = (fold.state, fold.seq > 0);

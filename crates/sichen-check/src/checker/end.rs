@@ -30,6 +30,7 @@ impl Checker {
             FinalRow::Run(run) => self.run_row(run),
             FinalRow::Shard(shard) => {
                 self.note_held_shard(shard);
+                self.range_row(shard);
                 self.shard_row(shard);
             }
             FinalRow::Hold(hold) => self.hold_row(hold),
@@ -236,6 +237,7 @@ impl Checker {
 
     pub(super) fn judge_end(&mut self) {
         self.judge_gaps();
+        self.judge_pauses();
         self.judge_runs();
         self.judge_acks();
         self.judge_decisions();
@@ -319,6 +321,20 @@ impl Checker {
         }
         for (id, broken, last) in found {
             let entity = Entity::Run(id);
+            self.report(entity.clone(), broken, last.into_iter().collect());
+            self.close(&entity);
+        }
+    }
+
+    /// Jobs whose last event started runs while they were paused.
+    fn judge_pauses(&mut self) {
+        let mut found = Vec::new();
+        for (uid, job) in self.jobs.iter_mut().filter(|(_, job)| !job.trail.closed) {
+            if let Err(broken) = job.judge_pause(None) {
+                found.push((Entity::Job(*uid), broken, job.trail.last));
+            }
+        }
+        for (entity, broken, last) in found {
             self.report(entity.clone(), broken, last.into_iter().collect());
             self.close(&entity);
         }

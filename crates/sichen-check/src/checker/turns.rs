@@ -231,7 +231,8 @@ impl Checker {
             }
             return;
         }
-        for invariant in [Invariant::I29, Invariant::I30, Invariant::I31] {
+        use Invariant as I;
+        for invariant in [I::I6, I::I19, I::I29, I::I30, I::I31, I::I40] {
             let why = "the order of commits is not known".to_owned();
             self.unknown.entry(invariant).or_insert(why);
         }

@@ -1,4 +1,4 @@
-//! A job's high-water mark, and what was decided up to it (I2, I5).
+//! A job's high-water mark, and what was decided up to it (I2, I5); its pauses and its deletion (I39, I41).
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,9 @@ pub(crate) struct Job {
     pub mark: Option<Timestamp>,
     pub deleted: bool,
     pub paused: bool,
+    /// A step of the mark wrote runs while the job was paused: right only if it resumes in the same
+    /// operation.
+    pub fired_paused: Option<OpId>,
     /// Whether the history has the job's creation.
     whole: bool,
     /// Where the mark stood when the history began.
@@ -36,6 +39,11 @@ pub(crate) struct Job {
 impl Job {
     pub fn apply(&mut self, e: &Event, data: &Fields) -> Result<(), Broken> {
         self.trail.check(e)?;
+        if self.deleted {
+            let message = format!("{} of a job that is deleted", e.kind);
+            return broken(Invariant::I41, message);
+        }
+        self.judge_pause(Some(e))?;
         self.whole |= e.ver == 1;
         match e.kind {
             Kind::JobApplied => {
@@ -57,9 +65,25 @@ impl Job {
         }
         if e.kind == Kind::ScheduleAdvanced {
             self.advance(data)?;
+            self.fired_paused = (self.paused && !data.runs.is_empty()).then_some(e.op);
         }
         self.trail.push(e);
         Ok(())
+    }
+
+    /// What a resume leaves to be caught up with is started by the step before it, and by nobody else.
+    /// `next` is the job's next event, if there is one.
+    pub fn judge_pause(&mut self, next: Option<&Event>) -> Result<(), Broken> {
+        let Some(op) = self.fired_paused.take() else {
+            return Ok(());
+        };
+        match next {
+            Some(e) if e.kind == Kind::JobResumed && e.op == op => Ok(()),
+            _ => broken(
+                Invariant::I39,
+                "its schedule was moved and started runs while it was paused".to_owned(),
+            ),
+        }
     }
 
     /// One end of a run makes one instant, and it lies ahead.

@@ -10,6 +10,10 @@ use sichen_core::model::Hold;
 use sichen_core::name::Name;
 
 use crate::history::{History, Rng, minute, valid};
+use crate::rights::{
+    come_early, decide_after_deletion, fire_while_paused, grant_after_stop, grant_to_the_dead,
+    overlap_ranges, take_as_released, use_old_revision,
+};
 use crate::verdicts::judge;
 
 /// Injects one fault; false if this history has no place for it.
@@ -34,7 +38,13 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         lengthen_another,
     ),
     ("an instant was invented", Invariant::I3, invent_instant),
+    ("a run comes before its time", Invariant::I4, come_early),
     ("the mark leaves a gap", Invariant::I5, gap_in_marks),
+    (
+        "a run is of an old revision",
+        Invariant::I6,
+        use_old_revision,
+    ),
     (
         "a record is filled by a run of another time",
         Invariant::I9,
@@ -47,6 +57,11 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
     ),
     ("a term is taken twice", Invariant::I10, repeat_term),
     ("an old term grants", Invariant::I11, grant_under_old_term),
+    (
+        "a duty is taken from its owner as if it were free",
+        Invariant::I12,
+        take_as_released,
+    ),
     ("a grant's token is lowered", Invariant::I13, lower_token),
     (
         "an attempt's number is skipped",
@@ -71,10 +86,16 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
     ),
     ("a result is accepted twice", Invariant::I16, end_twice),
     (
+        "a session that is over is given something",
+        Invariant::I19,
+        grant_to_the_dead,
+    ),
+    (
         "a worker is given more than its slots",
         Invariant::I22,
         fill_no_slot,
     ),
+    ("two shards overlap", Invariant::I23, overlap_ranges),
     (
         "a checkpoint moves back",
         Invariant::I24,
@@ -125,6 +146,13 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         "a run is settled while a shard is open",
         Invariant::I27,
         settle_early,
+    ),
+    ("a paused job fires", Invariant::I39, fire_while_paused),
+    ("a stopped run is granted", Invariant::I40, grant_after_stop),
+    (
+        "a deleted job decides",
+        Invariant::I41,
+        decide_after_deletion,
     ),
     (
         "an acknowledged checkpoint is missing",
@@ -184,7 +212,7 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
 ];
 
 /// The last of `count` events that `pick` accepts, somewhere in the history.
-fn find(h: &History, rng: &mut Rng, pick: impl Fn(&Event) -> bool) -> Option<usize> {
+pub fn find(h: &History, rng: &mut Rng, pick: impl Fn(&Event) -> bool) -> Option<usize> {
     let places: Vec<usize> = h
         .dump
         .events
@@ -197,7 +225,7 @@ fn find(h: &History, rng: &mut Rng, pick: impl Fn(&Event) -> bool) -> Option<usi
 }
 
 /// The event of `entity` with version `ver`.
-fn at_ver(h: &History, entity: &Entity, ver: u32) -> Option<usize> {
+pub fn at_ver(h: &History, entity: &Entity, ver: u32) -> Option<usize> {
     h.dump
         .events
         .iter()
@@ -211,13 +239,13 @@ fn shard_key(e: &Event) -> ShardKey {
     }
 }
 
-fn set_data(e: &mut Event, field: &str, value: serde_json::Value) {
+pub fn set_data(e: &mut Event, field: &str, value: serde_json::Value) {
     let mut data: serde_json::Value = serde_json::from_str(&e.data).expect("an object");
     data[field] = value;
     e.data = data.to_string();
 }
 
-fn data(e: &Event, field: &str) -> serde_json::Value {
+pub fn data(e: &Event, field: &str) -> serde_json::Value {
     let data: serde_json::Value = serde_json::from_str(&e.data).expect("an object");
     data[field].clone()
 }
@@ -521,6 +549,23 @@ fn checkpoint_after_session(h: &mut History, rng: &mut Rng) -> bool {
     let Some(last) = (0..end).rev().find(held_by_it) else {
         return false;
     };
+    // What it is granted from there on goes to another: that would be a fault of its own.
+    let is_over = |e: &Event, id: &str| e.kind == Kind::SessionEnded && e.entity.id() == id;
+    let mut others = h.dump.events[..last]
+        .iter()
+        .filter(|e| e.kind == Kind::SessionRegistered && e.entity.id().parse().ok() != session);
+    let other = others.find(|e| {
+        let id = e.entity.id();
+        !h.dump.events[..end].iter().any(|e| is_over(e, &id))
+    });
+    let Some(other) = other.and_then(|e| e.entity.id().parse::<u64>().ok()) else {
+        return false;
+    };
+    for event in &mut h.dump.events[last..end] {
+        if event.kind == Kind::AttemptGranted && data(event, "session").as_u64() == session {
+            set_data(event, "session", other.into());
+        }
+    }
     let mut event = h.dump.events.remove(end);
     event.at = h.dump.events[last].at;
     event.duty = None;

@@ -171,7 +171,7 @@ impl Model {
             let ver = u32::try_from(term).expect("small");
             let said = Said {
                 to: "owned",
-                cause: "expired",
+                cause: if term == 1 { "first" } else { "expired" },
                 data,
                 ..Said::default()
             };
@@ -278,6 +278,7 @@ impl Model {
         let minutes = 1 + self.rng.below(3) as i64;
         let at = from.as_second() / 60;
         let to = minute(at + minutes);
+        self.now = self.now.max(to);
         let (mut occasions, mut decisions, mut planned) = (Vec::new(), Vec::new(), Vec::new());
         let mut lengthens = serde_json::Value::Null;
         for k in 1..=minutes {
@@ -336,7 +337,7 @@ impl Model {
         let waits = self.waits(job);
         self.jobs[job].waiting_runs += u32::from(waits.is_some());
         let data = json!({
-            "job": uid.to_string(), "occasion": occasion.key(), "total": total, "plan": false,
+            "job": uid.to_string(), "occasion": occasion.key(), "revision": 1, "total": total, "plan": false,
             "waits": waits.map(|waits| waits.what.word()), "most": waits.map(|waits| waits.most),
         });
         let terms = RunTerms {
@@ -394,7 +395,10 @@ impl Model {
             let key = ShardKey::new(id, i32::try_from(no).expect("small"));
             let shard = Shard {
                 key,
-                descriptor: Descriptor::Index,
+                descriptor: Descriptor::Range {
+                    from: i64::from(no) * 10,
+                    to: i64::from(no) * 10 + 10,
+                },
                 state: ShardState::Scheduled,
                 ver: 1,
                 token: Token(0),

@@ -3,4 +3,5 @@
 mod faults;
 mod history;
 mod page;
+mod rights;
 mod verdicts;
