@@ -73,6 +73,7 @@ impl Options {
         let server_deaf = rng.chance(600).then(|| rng.between(15, 60) * 1000);
         let fewer = Self::on_two_servers(seed);
         let checks = Rng::new(seed ^ 0x00c0_47ed).chance(300);
+        let strike_hellos = Rng::new(seed ^ 0x04e1_1055).chance(150);
         let servers = 3 + [0, 0, 0, 1, 2][rng.below(5)];
         Self {
             servers,
@@ -82,6 +83,7 @@ impl Options {
             jobs: fewer.jobs + 2,
             pace: 4,
             server_deaf,
+            strike_hellos,
             ..fewer
         }
     }

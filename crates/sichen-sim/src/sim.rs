@@ -474,7 +474,9 @@ impl Sim {
                     true => doomed && hello_sent,
                     false => write_sent && doomed && self.rng.chance(300),
                 };
-                if strikes {
+                if strikes && self.options.strike_hellos {
+                    self.strike_hello(server);
+                } else if strikes {
                     self.strike(server);
                 }
             }

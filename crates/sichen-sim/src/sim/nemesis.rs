@@ -116,7 +116,11 @@ impl Sim {
             Fault::ServerCrash => self.crash_and_restart(server),
             Fault::AllCrash => (0..self.servers.len()).for_each(|n| self.crash_and_restart(n)),
             Fault::ServerFreeze => {
-                let wait = secs(self, 500_000, 12);
+                let wait = match self.options.strike_hellos {
+                    // Its worker asks again after 10 s, here or elsewhere.
+                    true => secs(self, 9_000_000, 25),
+                    false => secs(self, 500_000, 12),
+                };
                 if self.servers[server].up && !self.servers[server].frozen {
                     self.servers[server].doomed = Some(Doom::Freeze(wait));
                     if self.rng.chance(300) && !self.options.strike_hellos {
@@ -196,6 +200,21 @@ impl Sim {
                 self.push_in(wait, Ev::Unblock(worker, server));
             }
         }
+    }
+
+    /// A server that serves a Hello stands still, and with it, half of the time, all that could take its
+    /// pool: then it answers a worker that has come to it again meanwhile.
+    pub(super) fn strike_hello(&mut self, n: usize) {
+        let alone = self.rng.chance(500);
+        if let Some(Doom::Freeze(wait)) = self.servers[n].doomed
+            && alone
+        {
+            for other in (0..self.servers.len()).filter(|other| *other != n) {
+                self.gate().cut.insert(other, false);
+                self.push_in(wait, Ev::Uncut(other));
+            }
+        }
+        self.strike(n);
     }
 
     /// Cuts a server from the store.

@@ -513,9 +513,14 @@ impl Sim {
         };
         wire.busy = true;
         let stream = wire.stream.clone();
+        let hello = matches!(message, Up::Hello(_));
         self.begin(n, async move {
             Done::Served(conn, edge::serve(engine, port, conn, stream, message).await)
         });
+        let doomed = self.servers[n].doomed.is_some();
+        if hello && doomed && self.options.strike_hellos && self.rng.chance(500) {
+            self.strike_hello(n);
+        }
     }
 
     fn served(&mut self, n: usize, conn: Conn, served: Served) {
