@@ -133,6 +133,7 @@ export interface paths {
         /**
          * What applying the calendars of a text would do to the coming planned times of jobs; nothing is
          *     written.
+         * @description It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).
          */
         post: operations["calendars_compare"];
         delete?: never;
@@ -395,7 +396,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What a backfill would do now, page by page. Nothing is written. */
+        /**
+         * What a backfill would do now, page by page. Nothing is written.
+         * @description It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).
+         */
         post: operations["backfills_preview"];
         delete?: never;
         options?: never;
@@ -577,6 +581,8 @@ export interface paths {
          * @description The answer has the documents as text, and what there is to say about each line: `refused` (not
          *     imported), `warning` (imported, with a difference), `note`. The next times of every job are compared
          *     with those of its source.
+         *
+         *     It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).
          */
         post: operations["jobs_import"];
         delete?: never;
@@ -594,7 +600,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Checks documents and changes nothing. */
+        /**
+         * Checks documents and changes nothing.
+         * @description It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).
+         */
         post: operations["jobs_validate"];
         delete?: never;
         options?: never;
@@ -3040,7 +3049,10 @@ export interface operations {
     backfills_cancel: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 id: number;
             };
@@ -3105,7 +3117,10 @@ export interface operations {
     backfills_pause: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 id: number;
             };
@@ -3134,7 +3149,10 @@ export interface operations {
     backfills_resume: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 id: number;
             };
@@ -3380,7 +3398,10 @@ export interface operations {
     capacities_resize: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 name: string;
             };
@@ -3479,7 +3500,10 @@ export interface operations {
     cluster_accept: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3782,8 +3806,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The key, if the body gives none */
-                "Idempotency-Key"?: string | null;
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409). It is also the key of what is made, if the body gives none */
+                "Idempotency-Key"?: string;
             };
             path: {
                 namespace: string;
@@ -3935,7 +3959,10 @@ export interface operations {
     jobs_pause: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 namespace: string;
                 name: string;
@@ -4003,7 +4030,10 @@ export interface operations {
                 /** @description Whether the catch-up policy decides what fell into the pause; as the job says if left out. */
                 catch_up?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 namespace: string;
                 name: string;
@@ -4066,8 +4096,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The key, if the body gives none */
-                "Idempotency-Key"?: string | null;
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409). It is also the key of what is made, if the body gives none */
+                "Idempotency-Key"?: string;
             };
             path: {
                 namespace: string;
@@ -4112,7 +4142,10 @@ export interface operations {
     runs_start_batch: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409). It is also the key of what is made, if the body gives none */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 namespace: string;
                 name: string;
@@ -4154,6 +4187,8 @@ export interface operations {
                 "If-Match"?: string | null;
                 /** @description `*`: it is refused (412) if there is a job of that name */
                 "If-None-Match"?: string | null;
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
             };
             path?: never;
             cookie?: never;
@@ -4374,7 +4409,10 @@ export interface operations {
     namespaces_set: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 name: string;
             };
@@ -4461,7 +4499,10 @@ export interface operations {
     cluster_begin_restore: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4488,7 +4529,10 @@ export interface operations {
     cluster_decide_restore: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4587,7 +4631,10 @@ export interface operations {
     runs_cancel: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description Number, key, or trace id */
                 id: string;
@@ -4617,7 +4664,10 @@ export interface operations {
     runs_discard: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description Number, key, or trace id */
                 id: string;
@@ -4721,7 +4771,10 @@ export interface operations {
     runs_retry: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description Number, key, or trace id */
                 id: string;
@@ -4974,7 +5027,10 @@ export interface operations {
     tokens_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };

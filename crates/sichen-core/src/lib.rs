@@ -19,6 +19,7 @@ pub mod epoch;
 pub mod event;
 pub mod forecast;
 pub mod ids;
+pub mod keys;
 pub mod layout;
 pub mod lease;
 pub mod lifecycle;

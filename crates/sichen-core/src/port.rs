@@ -12,7 +12,7 @@
 //! - Time is the store's own, read after the transaction has its lock, and never goes back.
 //! - A method that takes a [`Fence`] writes nothing under an old term.
 //! - Lock order: duty → calendar → job → run → shard (ascending) → session → namespace (by name)
-//!   → capacity (by name).
+//!   → capacity (by name) → idempotency key.
 //! - A listing that a duty works off leaves out the rows that make no sense and says so in the log: they
 //!   stand, and their neighbours go on.
 //!
@@ -25,6 +25,7 @@ mod calendars;
 mod capacities;
 mod history;
 mod jobs;
+mod keys;
 mod leases;
 mod members;
 mod namespaces;
@@ -40,6 +41,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::ids::{OpId, Term};
+use crate::keys::KeyHold;
 use crate::model::DutyKey;
 
 pub use attempts::AttemptStore;
@@ -48,6 +50,7 @@ pub use calendars::CalendarStore;
 pub use capacities::CapacityStore;
 pub use history::HistoryStore;
 pub use jobs::JobStore;
+pub use keys::KeyStore;
 pub use leases::LeaseStore;
 pub use members::MemberStore;
 pub use namespaces::NamespaceStore;
@@ -133,6 +136,8 @@ pub struct Op {
     pub id: OpId,
     /// `node 3`, `worker w1`, `user alice`, …
     pub actor: String,
+    /// The idempotency key of the request that it belongs to, if it has one.
+    pub hold: Option<KeyHold>,
 }
 
 /// The right to write for a duty.
@@ -152,6 +157,7 @@ pub trait Store:
     + JobStore
     + CalendarStore
     + TokenStore
+    + KeyStore
     + CapacityStore
     + RunStore
     + BackfillStore
@@ -170,6 +176,7 @@ impl<T> Store for T where
         + JobStore
         + CalendarStore
         + TokenStore
+        + KeyStore
         + CapacityStore
         + RunStore
         + BackfillStore

@@ -42,6 +42,8 @@ pub const POINTS: &[Points] = &[
             "request_stop",
             "reopen_run",
             "discard_shards",
+            "claim_key",
+            "answer_key",
             "create_backfill",
             "turn_backfill",
             "advance_backfill",

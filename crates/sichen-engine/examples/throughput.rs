@@ -101,6 +101,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
     let op = || Op {
         id: OpId(RandomIds.uuid()),
         actor: "bench".into(),
+        hold: None,
     };
     let apply = ApplyJob {
         zones: None,

@@ -75,6 +75,7 @@ fn fill(store: &dyn Store, jobs: i64) {
         let op = Op {
             id: OpId(RandomIds.uuid()),
             actor: "user bench".to_owned(),
+            hold: None,
         };
         let applied = block_on(store.apply_job(op, job)).unwrap();
         assert!(matches!(applied, ApplyVerdict::Created(_)));

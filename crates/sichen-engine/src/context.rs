@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sichen_core::ids::{OpId, ShardKey};
+use sichen_core::keys::KeyHold;
 use sichen_core::port::{Error, MAX_BATCH, Op, ShardFacts, Store};
 use uuid::Uuid;
 
@@ -41,6 +42,8 @@ pub struct Context {
     pub ids: Arc<dyn IdSource>,
     /// What this node counts of its own work.
     pub meter: Arc<Meter>,
+    /// The idempotency key under which its operations write, if they belong to one request.
+    pub hold: Option<KeyHold>,
 }
 
 impl fmt::Debug for Context {
@@ -69,7 +72,12 @@ impl Context {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, ids: Arc<dyn IdSource>) -> Self {
         let meter = Arc::default();
-        Self { store, ids, meter }
+        Self {
+            store,
+            ids,
+            meter,
+            hold: None,
+        }
     }
 
     /// A new operation by `actor`.
@@ -78,6 +86,7 @@ impl Context {
         Op {
             id: OpId(self.ids.uuid()),
             actor: actor.into(),
+            hold: self.hold.clone(),
         }
     }
 }

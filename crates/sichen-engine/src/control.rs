@@ -29,6 +29,7 @@ mod start;
 use std::sync::Arc;
 
 use sichen_core::document::Problem;
+use sichen_core::keys::KeyHold;
 use sichen_core::port;
 
 use crate::context::Context;
@@ -118,5 +119,14 @@ impl Control {
             dispatcher: Some(dispatcher),
             ..Self::new(context)
         }
+    }
+
+    /// The same for one step of a request: what it changes is refused if another attempt holds the
+    /// request's key by now.
+    #[must_use]
+    pub fn under(&self, hold: KeyHold) -> Self {
+        let mut control = self.clone();
+        control.context.hold = Some(hold);
+        control
     }
 }

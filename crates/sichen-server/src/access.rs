@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use crate::auth::{MAX_TOKEN_BYTES, Secret, Tokens};
 use crate::grpc::{JoinAuth, Judged};
+use crate::rest::keyed::Keyed;
 
 /// How long a copy of the tokens is believed without another look.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
@@ -51,6 +52,8 @@ pub(crate) struct Caller {
     pub expires_at: Option<Timestamp>,
     /// What his token is found by, if it is a row.
     digest: Option<Secret>,
+    /// The idempotency key of what he asks, if it has one.
+    pub keyed: Option<Arc<Keyed>>,
 }
 
 impl Caller {
@@ -135,6 +138,20 @@ pub(crate) fn new_secret() -> Result<(String, String), rand::rand_core::OsError>
     Ok((text, digest))
 }
 
+/// The secret, and its digest, of a request that may come again: the same each time, and known to nobody
+/// who does not know `bearer`, the token of who asks.
+pub(crate) fn derived_secret(bearer: &str, of: &[&str]) -> (String, String) {
+    let mut parts = format!("sichen derived secret {} {bearer}", bearer.len());
+    for part in of {
+        parts.push_str(&format!(" {} {part}", part.len()));
+    }
+    // Twice, so that nothing can be added to what was hashed.
+    let inner = Secret::of(&parts).to_string();
+    let text = format!("{PREFIX}{}", Secret::of(&inner));
+    let digest = Secret::of(&text).to_string();
+    (text, digest)
+}
+
 impl Access {
     pub(crate) fn new(files: Arc<Tokens>, store: Arc<dyn Store>) -> Self {
         Self {
@@ -149,6 +166,7 @@ impl Access {
                 grants: Arc::new(Grants::everywhere(Role::Admin)),
                 expires_at: None,
                 digest: None,
+                keyed: None,
             },
             #[cfg(test)]
             at: Mutex::new(begin()),
@@ -178,6 +196,7 @@ impl Access {
                 grants: Arc::new(grants.clone()),
                 expires_at: found.asked.expires_at,
                 digest: Secret::parse(&found.asked.digest),
+                keyed: None,
             }),
             Purpose::Join(_) => Err(Refusal::Unknown),
         }

@@ -25,6 +25,7 @@ mod history;
 mod import;
 mod job_list;
 mod jobs;
+pub(crate) mod keyed;
 mod metrics;
 mod namespaces;
 mod output;
@@ -226,6 +227,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::revoke));
     let mut described = OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api);
     name_operations(described.get_openapi_mut());
+    keyed::describe(described.get_openapi_mut());
     described
 }
 

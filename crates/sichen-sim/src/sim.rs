@@ -499,6 +499,7 @@ impl Sim {
         Op {
             id: OpId(self.ids.uuid()),
             actor: actor.to_owned(),
+            hold: None,
         }
     }
 

@@ -25,6 +25,7 @@ use sichen_core::event::Event;
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey,
 };
+use sichen_core::keys::{ClaimKey, Digest, KeptAnswer, KeyVerdict};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
@@ -40,11 +41,13 @@ use sichen_core::port::{
     Span, Store,
 };
 use sichen_core::port::{
-    AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, LeaseStore,
-    MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore, TimeStore, TokenStore,
+    AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, KeyStore,
+    LeaseStore, MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore, TimeStore,
+    TokenStore,
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
+use uuid::Uuid;
 
 use crate::rng::Rng;
 
@@ -331,6 +334,13 @@ impl TokenStore for Link {
     writes! {
         create_access_token(new: NewAccessToken) -> TokenCreated;
         revoke_access_token(name: Name) -> TokenRevoked;
+    }
+}
+
+impl KeyStore for Link {
+    reads! {
+        claim_key(claim: ClaimKey) -> KeyVerdict;
+        answer_key(key: Digest, holder: Uuid, answer: Option<KeptAnswer>) -> bool;
     }
 }
 

@@ -18,6 +18,13 @@ macro_rules! bounded {
     };
 }
 
+/// Why nothing is written for a request whose key another attempt has by now.
+#[cfg(any(feature = "memory", feature = "postgres", feature = "sqlite"))]
+fn lost_key() -> sichen_core::port::Error {
+    let why = "the request is carried out by a repeat of it by now";
+    sichen_core::port::Error::Busy(why.to_owned())
+}
+
 pub mod clock;
 mod happened;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

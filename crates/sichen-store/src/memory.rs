@@ -21,6 +21,7 @@ mod discards;
 mod duties;
 mod history;
 mod jobs;
+mod keys;
 mod leases;
 mod namespaces;
 mod overview;
@@ -81,14 +82,20 @@ impl MemoryStore {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let (mut state, now) = self.lock();
+            keys::check(&state, op.hold.as_ref())?;
             state.ops.insert(op.id);
-            Ok(f(&mut Tx {
+            let (hold, before) = (op.hold.clone(), state.last_event);
+            let answer = f(&mut Tx {
                 state: &mut state,
                 now,
                 op,
                 author: None,
                 duty: None,
-            }))
+            });
+            if state.last_event > before {
+                keys::note(&mut state, hold);
+            }
+            Ok(answer)
         })
     }
 }

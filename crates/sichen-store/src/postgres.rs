@@ -41,6 +41,7 @@ mod gates;
 mod history;
 mod jobs;
 mod kept;
+mod keys;
 mod leases;
 mod link;
 mod migrate;

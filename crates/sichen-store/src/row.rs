@@ -19,6 +19,7 @@ use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
+use sichen_core::keys::{KeptAnswer, KeptKey};
 use sichen_core::lifecycle::run::Counters;
 use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, StopCause, WaitsFor};
 use sichen_core::model::{
@@ -560,6 +561,29 @@ impl<C: Cells> Row<C> {
     #[cfg(feature = "postgres")]
     pub fn counted_session(self) -> Result<(Session, u32)> {
         Ok((self.session()?, self.u32(18)?))
+    }
+
+    pub fn kept_key(self) -> Result<KeptKey> {
+        let status = self.maybe(8, Self::u32)?;
+        let answer = match (status, self.maybe(9, Self::text)?) {
+            (Some(status), Some(kind)) => Some(KeptAnswer {
+                status: u16::try_from(status).map_err(|_| self.bad(8, "status"))?,
+                kind,
+                body: self.maybe(10, Self::text)?,
+            }),
+            _ => None,
+        };
+        Ok(KeptKey {
+            author: self.text(0)?,
+            request: self.text(1)?,
+            seed: self.uuid(2)?,
+            holder: self.uuid(3)?,
+            node: self.opt_u64(4)?.map(NodeId),
+            at: self.at(5)?,
+            held_at: self.at(6)?,
+            done: self.maybe(7, Self::u32)?,
+            answer,
+        })
     }
 
     pub fn session(self) -> Result<Session> {

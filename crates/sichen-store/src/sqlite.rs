@@ -40,6 +40,7 @@ mod duties;
 mod engine;
 mod history;
 mod jobs;
+mod keys;
 mod leases;
 mod look;
 mod migrate;

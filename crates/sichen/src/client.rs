@@ -1,7 +1,7 @@
 //! Talks to a server's REST API.
 //!
 //! # Invariants
-//! - What may be repeated is repeated: reads, and starts, which carry a key. Nothing else is.
+//! - What may be repeated is repeated: reads, and what carries a key, which every POST does. Nothing else is.
 //! - A token goes only to the server that was named; redirects are not followed.
 //!
 //! # Not here
@@ -18,6 +18,7 @@ use sichen_core::name::JobName;
 use sichen_server::auth;
 use sichen_server::rest::wire;
 
+use crate::clock;
 use crate::data_dir;
 use crate::failure::{Exit, Failure};
 use crate::names;
@@ -57,6 +58,17 @@ pub struct Connection {
         hide_env_values = true
     )]
     pub ca_file: Option<PathBuf>,
+}
+
+/// Whether a request is sent again if it is not known whether the first one arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeat {
+    /// It is not.
+    Never,
+    /// The same request again does nothing more by itself.
+    AsItIs,
+    /// With an idempotency key, the same each time.
+    ByKey,
 }
 
 /// A client of one server.
@@ -141,7 +153,7 @@ impl Client {
         path: &[&str],
         query: &Query,
         body: Option<(&str, Vec<u8>)>,
-        repeat: bool,
+        repeat: Repeat,
     ) -> Result<reqwest::Response, Failure> {
         // In an address these would stand for another one.
         if let Some(name) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
@@ -151,6 +163,7 @@ impl Client {
             return Err(Failure::new(Exit::NotFound, text));
         }
         let url = self.url(path, query);
+        let mut key = (repeat == Repeat::ByKey).then(clock::new_key);
         let mut tries = 0;
         loop {
             tries += 1;
@@ -161,12 +174,25 @@ impl Client {
             if let Some((kind, bytes)) = &body {
                 request = request.header("content-type", *kind).body(bytes.clone());
             }
+            if let Some(key) = &key {
+                request = request.header("idempotency-key", key);
+            }
             let failure = match request.send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => refusal(answer).await,
                 Err(error) => self.unreachable(&error),
             };
-            if failure.exit != Exit::Unavailable || !repeat || tries == TRIES {
+            // No room for its answer: it is sent once more, as one that is not repeated.
+            if key.is_some() && failure.text.starts_with("SC5038") {
+                key = None;
+                continue;
+            }
+            let may_repeat = match repeat {
+                Repeat::Never => false,
+                Repeat::AsItIs => true,
+                Repeat::ByKey => key.is_some(),
+            };
+            if failure.exit != Exit::Unavailable || !may_repeat || tries == TRIES {
                 return Err(failure);
             }
             tokio::time::sleep(Duration::from_millis(200 * u64::from(tries))).await;
@@ -223,7 +249,7 @@ impl Client {
         path: &[&str],
         query: Query,
     ) -> Result<T, Failure> {
-        let send = self.send(Method::GET, path, &query, None, true);
+        let send = self.send(Method::GET, path, &query, None, Repeat::AsItIs);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }
@@ -234,7 +260,7 @@ impl Client {
         path: &[&str],
         query: Query,
     ) -> Result<(HeaderMap, Vec<u8>), Failure> {
-        let send = self.send(Method::GET, path, &query, None, true);
+        let send = self.send(Method::GET, path, &query, None, Repeat::AsItIs);
         let answer = within(TIMEOUT, send).await?;
         let headers = answer.headers().clone();
         let body = async { answer.bytes().await.map_err(|e| self.unreachable(&e)) };
@@ -243,7 +269,7 @@ impl Client {
 
     /// Reads something line by line, for as long as it takes.
     pub async fn stream(&self, path: &[&str], query: Query) -> Result<Lines, Failure> {
-        let send = self.send(Method::GET, path, &query, None, true);
+        let send = self.send(Method::GET, path, &query, None, Repeat::AsItIs);
         let answer = within(TIMEOUT, send).await?;
         Ok(Lines {
             answer,
@@ -251,13 +277,13 @@ impl Client {
         })
     }
 
-    /// Asks for something to be done. `repeat`: it may be sent again if it is not known whether the
-    /// first one arrived.
+    /// Asks for something to be done. `named`: its body says by which name the same request again is
+    /// known; else it is sent with a key of its own.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &[&str],
         body: Option<&(impl Serialize + Sync)>,
-        repeat: bool,
+        named: bool,
     ) -> Result<T, Failure> {
         let body = match body {
             Some(value) => {
@@ -268,12 +294,16 @@ impl Client {
             None => None,
         };
         let none = Vec::new();
+        let repeat = match named {
+            true => Repeat::AsItIs,
+            false => Repeat::ByKey,
+        };
         let send = self.send(Method::POST, path, &none, body, repeat);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }
 
-    /// Sends documents. Both uses may be repeated: the same document again changes nothing.
+    /// Sends documents.
     pub async fn post_documents<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -290,7 +320,7 @@ impl Client {
         text: String,
     ) -> Result<T, Failure> {
         let body = Some(("application/yaml", text.into_bytes()));
-        let send = self.send(Method::POST, path, &query, body, true);
+        let send = self.send(Method::POST, path, &query, body, Repeat::ByKey);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }
@@ -301,7 +331,7 @@ impl Client {
         path: &[&str],
         query: Query,
     ) -> Result<T, Failure> {
-        let send = self.send(Method::POST, path, &query, None, true);
+        let send = self.send(Method::POST, path, &query, None, Repeat::ByKey);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }
@@ -316,7 +346,7 @@ impl Client {
         let bytes = serde_json::to_vec(body);
         let bytes = bytes.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
         let body = Some(("application/json", bytes));
-        let send = self.send(Method::POST, path, &query, body, true);
+        let send = self.send(Method::POST, path, &query, body, Repeat::AsItIs);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }
@@ -324,7 +354,7 @@ impl Client {
     /// Deletes something.
     pub async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, Failure> {
         let none = Vec::new();
-        let send = self.send(Method::DELETE, path, &none, None, false);
+        let send = self.send(Method::DELETE, path, &none, None, Repeat::Never);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await
     }

@@ -21,7 +21,8 @@ pub trait HistoryStore: Send + Sync + 'static {
     fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview>;
     /// Removes closed runs that ended before `before`, with their shards and events; at most
     /// `limit`. Leaves a decision `removed` for each planned one, so that its instant stays decided.
-    /// Forgets operations that are older than `before`, as many as one transaction takes.
+    /// Forgets operations that are older than `before`, and idempotency keys older than
+    /// [`KEPT`](crate::keys::KEPT), as many as one transaction takes.
     fn remove_history(
         &self,
         op: Op,

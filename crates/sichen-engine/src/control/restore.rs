@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::AccessToken;
 use sichen_core::document::Close;
 use sichen_core::event::{Entity, Event, Kind};
@@ -244,6 +244,15 @@ impl Control {
                 return Ok(found);
             }
         }
+    }
+
+    /// Believes a clock that stepped ahead; by how much, if time was held.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn accept_clock(&self, actor: &str) -> Result<Option<SignedDuration>, Error> {
+        let op = self.context.op(actor);
+        Ok(self.context.store.accept_clock(op).await?)
     }
 
     /// Notes that the store went back.

@@ -95,6 +95,7 @@ impl Cluster {
         Op {
             id: OpId(self.ids.uuid()),
             actor: "user test".to_owned(),
+            hold: None,
         }
     }
 

@@ -340,7 +340,9 @@ pub(super) async fn cancel(
 
 async fn turn(api: &Api, caller: &Caller, id: u64, turn: Turn) -> Answer<wire::Backfill> {
     let (id, control) = (number(id)?, &api.0.control);
-    control.turn_backfill(&caller.actor, id, turn).await?;
+    if let Some(control) = caller.step(api, 0) {
+        control.turn_backfill(&caller.actor, id, turn).await?;
+    }
     api.0.engine.asked(Hint::Backfill);
     let backfill = control.backfill(id).await?;
     Ok(Json(shown(api, &backfill).await?))

@@ -13,7 +13,7 @@ use sichen_core::model::{self, CalendarUser};
 use sichen_core::name::JobName;
 use sichen_core::port::{MAX_PAGE, Page};
 use sichen_engine::calendars;
-use sichen_engine::control;
+use sichen_engine::control::{self, Control};
 use utoipa::IntoParams;
 
 use super::access::Caller;
@@ -26,11 +26,27 @@ use crate::document;
 pub(super) async fn apply(
     api: &Api,
     caller: &Caller,
+    step: Option<Control>,
     body: &Bytes,
     read: &document::Read<CalendarDocument>,
 ) -> Result<wire::AppliedCalendar, Failed> {
     let document = &read.document;
-    let done = api.0.control.apply_calendar(&caller.actor, document).await;
+    let Some(control) = step else {
+        let name = document.calendar_name();
+        let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
+        let version = api.0.control.calendar(&name, None).await?.version;
+        // Jobs that the earlier attempt did not reach are brought to it by the janitor.
+        return Ok(wire::AppliedCalendar {
+            namespace: name.namespace.to_string(),
+            name: name.name.to_string(),
+            version,
+            change: wire::Change::Unchanged,
+            jobs: Vec::new(),
+            left: Vec::new(),
+            more: false,
+        });
+    };
+    let done = control.apply_calendar(&caller.actor, document).await;
     let done = done.map_err(|error| placed(error, body, read.line))?;
     if !done.jobs.is_empty() {
         api.0.engine.job_changed();

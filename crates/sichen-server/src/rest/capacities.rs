@@ -10,7 +10,7 @@ use sichen_core::beacon::Hint;
 use sichen_core::document::CapacityDocument;
 use sichen_core::model::Standing;
 use sichen_core::name::Name;
-use sichen_engine::control::Resize;
+use sichen_engine::control::{Control, Resize};
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
@@ -22,11 +22,15 @@ use crate::document;
 pub(super) async fn apply(
     api: &Api,
     caller: &Caller,
+    step: Option<Control>,
     body: &Bytes,
     read: &document::Read<CapacityDocument>,
 ) -> Result<wire::AppliedCapacity, Failed> {
     let document = &read.document;
-    let done = api.0.control.apply_capacity(&caller.actor, document).await;
+    let Some(control) = step else {
+        return present(api, &name_of(&document.metadata.name)?).await;
+    };
+    let done = control.apply_capacity(&caller.actor, document).await;
     let done = done.map_err(|error| calendars::placed(error, body, read.line))?;
     // What waits may start now.
     api.0.engine.asked(Hint::Dispatch);
@@ -128,6 +132,16 @@ pub(super) async fn one(
     }))
 }
 
+/// A capacity as an earlier attempt of the request left it, or somebody since.
+async fn present(api: &Api, name: &Name) -> Result<wire::AppliedCapacity, Failed> {
+    let facts = api.0.control.capacity(name).await?;
+    Ok(wire::AppliedCapacity {
+        name: name.to_string(),
+        version: facts.standing.capacity.ver,
+        change: wire::Change::Unchanged,
+    })
+}
+
 /// Changes a capacity's limits live. What is held stays held: shrinking stops new grants alone.
 #[utoipa::path(
     post,
@@ -153,11 +167,11 @@ pub(super) async fn resize(
         rate: wanted.rate,
         burst: wanted.burst,
     };
-    let done = api
-        .0
-        .control
-        .resize_capacity(&caller.actor, &name, &resize)
-        .await?;
+    let Some(control) = caller.step(&api, 0) else {
+        return Ok(Json(present(&api, &name).await?));
+    };
+    let done = control.resize_capacity(&caller.actor, &name, &resize);
+    let done = done.await?;
     api.0.engine.asked(Hint::Dispatch);
     Ok(Json(wire::AppliedCapacity {
         name: name.to_string(),

@@ -46,8 +46,10 @@ pub(super) async fn show(State(api): State<Api>) -> Answer<wire::Clock> {
     )
 )]
 pub(super) async fn accept(State(api): State<Api>, caller: Caller) -> Answer<wire::Clock> {
-    let op = api.0.engine.context.op(&*caller.actor);
-    let step = api.store().accept_clock(op).await?;
+    let step = match caller.step(&api, 0) {
+        Some(control) => control.accept_clock(&caller.actor).await?,
+        None => None,
+    };
     let told = api.store().clock().await?;
     Ok(Json(shown(&told, step.map(|step| step.as_secs()))))
 }

@@ -137,7 +137,9 @@ pub(super) async fn discard(
         by: body.by,
         reason: body.reason,
     };
-    api.0.control.discard(&caller.actor, id, only, why).await?;
+    if let Some(control) = caller.step(&api, 0) {
+        control.discard(&caller.actor, id, only, why).await?;
+    }
     Ok(Json(runs::run(&api, id).await?))
 }
 

@@ -21,7 +21,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use super::answer::Failed;
-use super::{Api, access};
+use super::keyed::Claimed;
+use super::{Api, access, keyed};
 use crate::access::Refusal;
 
 /// The largest body of a request, in bytes.
@@ -91,7 +92,8 @@ fn room(api: &Api) -> Result<OwnedSemaphorePermit, Failed> {
 
 async fn carried_out(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let caller = match api.0.access.caller(bearer(&parts.headers)).await {
+    let bearer = bearer(&parts.headers).to_owned();
+    let mut caller = match api.0.access.caller(&bearer).await {
         Ok(caller) => caller,
         Err(refusal) => return unbelieved(refusal).into_response(),
     };
@@ -103,7 +105,6 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
     if let Err(refused) = judged {
         return refused.into_response();
     }
-    parts.extensions.insert(caller);
     let coding = parts.headers.get(CONTENT_ENCODING);
     if coding.is_some_and(|coding| coding != "identity") {
         let message = "SC5035: the body has a `Content-Encoding`; send it as it is";
@@ -120,11 +121,23 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         Ok(room) => room,
         Err(full) => return full.into_response(),
     };
+    let keyed = match keyed::claim(&api, &caller, &parts, &body, &bearer).await {
+        Ok(Claimed::Free) => None,
+        Ok(Claimed::Yours(keyed)) => Some(keyed),
+        Ok(Claimed::Answered(response)) => return response,
+        Err(failed) => return failed.into_response(),
+    };
+    caller.keyed.clone_from(&keyed);
+    parts.extensions.insert(caller);
     let what = format!("{} {}", parts.method, parts.uri.path());
     let handled = next.run(Request::from_parts(parts, Body::from(body)));
+    let keeping = api.clone();
     let running = api.0.running.spawn(
         async move {
-            let response = handled.await;
+            let mut response = handled.await;
+            if let Some(keyed) = keyed {
+                response = keyed::keep(&keeping, &keyed, response).await;
+            }
             drop(room);
             response
         }

@@ -114,13 +114,15 @@ pub(super) async fn apply(
     }
     may_apply(&caller, &body, &read)?;
     let mut all = wire::Applied::default();
+    let mut steps = 0..;
+    let mut step = || caller.step(&api, steps.next().unwrap_or(u32::MAX));
     if wanted.only != Some(What::Jobs) {
         for read in &read.calendars {
-            let applied = calendars::apply(&api, &caller, &body, read).await;
+            let applied = calendars::apply(&api, &caller, step(), &body, read).await;
             all.calendars.push(applied?);
         }
         for read in &read.capacities {
-            let applied = capacities::apply(&api, &caller, &body, read).await;
+            let applied = capacities::apply(&api, &caller, step(), &body, read).await;
             all.capacities.push(applied?);
         }
     }
@@ -128,10 +130,14 @@ pub(super) async fn apply(
         for read in &read.jobs {
             let name = read.document.job_name();
             let name = name.map_err(|e| Failed::bad(format!("SC1001: {e}")))?;
-            let control = &api.0.control;
-            let done = control.apply_if(&caller.actor, &read.document, condition);
-            let done = done.await;
-            let done = done.map_err(|error| calendars::placed(error, &body, read.line))?;
+            let done = match step() {
+                Some(control) => {
+                    let done = control.apply_if(&caller.actor, &read.document, condition);
+                    let done = done.await;
+                    done.map_err(|error| calendars::placed(error, &body, read.line))?
+                }
+                None => present(&api, &name).await?,
+            };
             if done.change != control::Change::Unchanged {
                 api.0.engine.job_changed();
             }
@@ -139,6 +145,16 @@ pub(super) async fn apply(
         }
     }
     Ok(Json(all))
+}
+
+/// A job as an earlier attempt of the request left it, or somebody since.
+async fn present(api: &Api, name: &JobName) -> Result<control::Applied, Failed> {
+    let job = api.0.control.job(name).await?;
+    Ok(control::Applied {
+        uid: job.uid,
+        revision: job.revision,
+        change: control::Change::Unchanged,
+    })
 }
 
 /// Refuses documents that the caller may not apply, all of them for one: those of namespaces where he
@@ -387,7 +403,10 @@ async fn set_paused(
     turn: Turn,
 ) -> Answer<wire::AppliedDocument> {
     let name = request::job_name(name)?;
-    let done = api.0.control.set_paused(&caller.actor, &name, turn).await?;
+    let done = match caller.step(api, 0) {
+        Some(control) => control.set_paused(&caller.actor, &name, turn).await?,
+        None => present(api, &name).await?,
+    };
     api.0.engine.job_changed();
     Ok(Json(applied(api, &name, done).await?))
 }

@@ -108,9 +108,10 @@ pub(super) async fn set(
         weight: body.weight,
         max_running,
     };
-    let control = &api.0.control;
-    control.set_namespace(&caller.actor, &name, change).await?;
+    if let Some(control) = caller.step(&api, 0) {
+        control.set_namespace(&caller.actor, &name, change).await?;
+    }
     api.0.engine.asked(Hint::Dispatch);
-    let (namespace, running) = control.namespace(&name).await?;
+    let (namespace, running) = api.0.control.namespace(&name).await?;
     Ok(Json(shown(&namespace, running)))
 }

@@ -128,9 +128,6 @@ pub(super) fn idempotency_key(
         Failed::bad("SC5022: the header `Idempotency-Key` takes visible ASCII; send `key` instead")
     })?;
     match (given, header) {
-        (Some(key), Some(header)) if key != header => Err(Failed::bad(
-            "SC5022: `key` and the header `Idempotency-Key` differ; send one of them",
-        )),
         (Some(key), _) if key.contains('\0') => Err(Failed::bad(
             "SC5022: `key` has a NUL character; take it out",
         )),

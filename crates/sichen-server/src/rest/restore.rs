@@ -42,7 +42,9 @@ pub(super) async fn show_restore(State(api): State<Api>) -> Answer<wire::Restore
     )
 )]
 pub(super) async fn begin_restore(State(api): State<Api>, caller: Caller) -> Answer<wire::Restore> {
-    api.0.control.begin_restore(&caller.actor).await?;
+    if let Some(control) = caller.step(&api, 0) {
+        control.begin_restore(&caller.actor).await?;
+    }
     look_for_duties(&api);
     show_restore(State(api)).await
 }

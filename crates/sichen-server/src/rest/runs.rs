@@ -265,7 +265,9 @@ pub(super) async fn cancel(
     Segments(id): Segments<String>,
 ) -> Answer<wire::Run> {
     let id = request::run_id(&api, &id).await?;
-    api.0.control.cancel(&caller.actor, id).await?;
+    if let Some(control) = caller.step(&api, 0) {
+        control.cancel(&caller.actor, id).await?;
+    }
     // It is being stopped, whether or not its workers hear of it before their next beat.
     if let Err(error) = api.0.engine.sessions.tell_stopped(id).await {
         tracing::debug!(run = %id, %error, "its workers' beats will find the stop");
@@ -294,7 +296,9 @@ pub(super) async fn retry(
     let body: wire::RetryRun = request::json(&body)?;
     let id = request::run_id(&api, &id).await?;
     let only = request::shards(id, body.shards)?;
-    api.0.control.retry(&caller.actor, id, only).await?;
+    if let Some(control) = caller.step(&api, 0) {
+        control.retry(&caller.actor, id, only).await?;
+    }
     api.0.engine.asked(Hint::Dispatch);
     Ok(Json(run(&api, id).await?))
 }

@@ -15,6 +15,7 @@ use axum::http::{HeaderName, StatusCode};
 use jiff::Timestamp;
 use sichen_core::access::{AccessToken, Bounds, Grants, NewAccessToken, Purpose, Role};
 use sichen_core::name::Name;
+use sichen_engine::control;
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
@@ -135,17 +136,23 @@ pub(super) async fn create(
     }
     let expires_at = body.expires_at.as_deref();
     let expires_at = expires_at.map(|text| request::instant("expires_at", text));
-    let (secret, digest) = new_secret().map_err(|error| {
-        let message = format!("SC9001: the system has no random numbers: {error}");
-        Failed::new(StatusCode::INTERNAL_SERVER_ERROR, message)
-    })?;
+    let (secret, digest) = match caller.keyed_secret() {
+        Some(secret) => secret,
+        None => new_secret().map_err(|error| {
+            let message = format!("SC9001: the system has no random numbers: {error}");
+            Failed::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+        })?,
+    };
     let new = NewAccessToken {
         name,
         purpose,
         digest,
         expires_at: expires_at.transpose()?.map(whole),
     };
-    let made = api.0.control.create_token(&caller.actor, new).await;
+    let made = match caller.step(&api, 0) {
+        Some(control) => control.create_token(&caller.actor, new).await,
+        None => same_token(&api, new).await,
+    };
     api.0.access.forget();
     let made = made?;
     let made = wire::MadeToken {
@@ -154,6 +161,18 @@ pub(super) async fn create(
     };
     let unkept = [(CACHE_CONTROL, "no-store")];
     Ok((StatusCode::CREATED, unkept, Json(made)))
+}
+
+/// The token that an earlier attempt of the request made.
+async fn same_token(api: &Api, new: NewAccessToken) -> Result<AccessToken, control::Error> {
+    let found = api.0.control.token(&new.name).await?;
+    if found.asked.digest == new.digest {
+        return Ok(found);
+    }
+    Err(control::Error::Refused(format!(
+        "SC6005: the token {} of this request was made, and its name was given to another since",
+        new.name
+    )))
 }
 
 /// Takes a token back: it opens nothing any more, here at once, on other nodes within 2 seconds.

@@ -9,6 +9,7 @@ mod export;
 mod extremes;
 mod forecast;
 mod jobs;
+mod keyed;
 mod metrics;
 mod node;
 mod openapi;

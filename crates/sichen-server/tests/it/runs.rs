@@ -143,8 +143,16 @@ async fn one_key_is_one_run() {
         let request = node.client.post(&url).bearer_auth(&node.token);
         request.header("idempotency-key", "h1").send()
     };
-    assert_eq!(by_header().await.unwrap().status(), 201);
-    assert_eq!(by_header().await.unwrap().status(), 200);
+    let first = by_header().await.unwrap();
+    assert_eq!(first.status(), 201);
+    let first: StartedRun = json(first).await;
+    // The request again is answered as it was; another one finds the run by its key.
+    let again = by_header().await.unwrap();
+    assert_eq!(again.status(), 201);
+    assert_eq!(json::<StartedRun>(again).await, first);
+    let found = node.post(RUNS, r#"{"key": "h1"}"#).await;
+    assert_eq!(found.status(), 200);
+    assert_eq!(json::<StartedRun>(found).await.id, first.id);
     assert_eq!(run(&node, "on-request:manual:h1").await.state, "scheduled");
     let twice = node.client.post(&url).bearer_auth(&node.token);
     let twice = twice.header("idempotency-key", "h2");

@@ -9,7 +9,10 @@ use sichen_core::name::JobName;
 use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::state::{CalendarRow, JobRow, State, Tx};
-use super::{capped, old_term};
+use super::{capped, keys, old_term};
+
+/// Idempotency keys that are forgotten in one transaction.
+const KEYS: usize = 500;
 
 fn run_of(entity: &Entity) -> Option<RunId> {
     match entity {
@@ -80,9 +83,10 @@ pub(super) fn remove(
             tx.state.decisions.push((run.job, decision));
         }
     }
+    let more_keys = keys::forget(tx.state, tx.now, KEYS);
     Ok(Removed {
         runs: u32::try_from(old.len()).unwrap_or(u32::MAX),
-        more: old.len() == limit,
+        more: old.len() == limit || more_keys,
     })
 }
 

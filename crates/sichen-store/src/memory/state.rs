@@ -11,6 +11,7 @@ use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
 };
+use sichen_core::keys::{Digest, KeptKey};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::AttemptEnd;
 use sichen_core::model::{
@@ -75,6 +76,7 @@ pub(super) struct State {
     /// By run and round.
     pub checks: BTreeMap<(RunId, u32), Check>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
+    pub keys: BTreeMap<Digest, KeptKey>,
     pub namespaces: BTreeMap<Name, Namespace>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,

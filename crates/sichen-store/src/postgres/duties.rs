@@ -79,7 +79,7 @@ pub(super) fn micros(length: SignedDuration) -> i64 {
     i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
 }
 
-async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
+pub(super) async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
     let node = read
         .one(sql::GET_NODE, [int(id.0)], |row| row.node())
         .await?;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
-use super::{capped, jobs, sql};
+use super::{capped, jobs, keys, sql};
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -90,9 +90,10 @@ pub(super) async fn remove(
         }
     }
     let more_ops = forget_ops(tx, before).await?;
+    let more_keys = keys::forget(tx).await?;
     Ok(Removed {
         runs: removed,
-        more: found == limit || more_ops,
+        more: found == limit || more_ops || more_keys,
     })
 }
 

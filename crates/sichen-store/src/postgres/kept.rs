@@ -523,4 +523,6 @@ pub(super) enum Turn {
     Clock = 7,
     /// Changing what runs begin and end by ([`super::gates`]), which they look at many at once.
     Gate = 8,
+    /// Taking an idempotency key, which may not have a row yet.
+    RequestKey = 9,
 }

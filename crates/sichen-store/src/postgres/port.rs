@@ -9,6 +9,7 @@ mod calendars;
 mod capacities;
 mod history;
 mod jobs;
+mod keys;
 mod leases;
 mod members;
 mod namespaces;

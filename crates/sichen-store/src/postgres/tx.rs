@@ -49,6 +49,8 @@ pub(super) struct Tx {
     /// The duty under which it writes.
     duty: Option<(String, Term)>,
     events: Vec<Noted>,
+    /// Whether it had any.
+    changed: bool,
 }
 
 impl Deref for Tx {
@@ -85,6 +87,7 @@ impl Tx {
             repeated: false,
             duty: None,
             events: Vec::new(),
+            changed: false,
         }
     }
 
@@ -288,6 +291,7 @@ impl Tx {
             | Entity::Capacity(_)
             | Entity::Namespace(_) => None,
         };
+        self.changed = true;
         self.events.push(Noted {
             author: self.author.clone(),
             entity: entity.kind(),
@@ -356,10 +360,24 @@ impl Tx {
         Ok(())
     }
 
+    /// Notes that the step of a request is done, if anything was, while its attempt still has the key.
+    async fn note_step(&self) -> Result<()> {
+        let hold = self.op.as_ref().and_then(|op| op.hold.as_ref());
+        let Some(hold) = hold.filter(|_| self.changed) else {
+            return Ok(());
+        };
+        let params = (hold.key.as_str(), hold.holder, hold.step);
+        match self.run_one(sql::NOTE_REQUEST_KEY, params).await? {
+            true => Ok(()),
+            false => Err(crate::lost_key()),
+        }
+    }
+
     /// Writes the events and waits for all that was sent.
     pub async fn finish(&mut self) -> Result<()> {
         self.flush().await?;
         self.log().await?;
+        self.note_step().await?;
         let told = self.now > Timestamp::UNIX_EPOCH;
         if told && Time::is_behind(self.clock.mark, self.now) {
             // Somebody else may have raised it.

@@ -61,7 +61,7 @@ pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> Result<bool>
     Ok(true)
 }
 
-fn is_alive(read: &Read<'_>, id: NodeId) -> Result<bool> {
+pub(super) fn is_alive(read: &Read<'_>, id: NodeId) -> Result<bool> {
     let node = read.one(sql::GET_NODE, [int(id.0)], |row| row.node())?;
     Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))
 }

@@ -8,7 +8,7 @@ use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
-use super::{capped, jobs, sql};
+use super::{capped, jobs, keys, sql};
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -71,9 +71,10 @@ pub(super) fn remove(
         }
     }
     let more_ops = forget_ops(tx, before)?;
+    let more_keys = keys::forget(tx)?;
     Ok(Removed {
         runs: removed,
-        more: removed == limit || more_ops,
+        more: removed == limit || more_ops || more_keys,
     })
 }
 

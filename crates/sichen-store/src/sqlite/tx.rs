@@ -244,6 +244,19 @@ impl<'c> Tx<'c> {
         Ok(tx)
     }
 
+    /// Notes that the step of a request is done, if anything was, while its attempt still has the key.
+    pub fn note_step(&self, before: Counters) -> Result<()> {
+        let hold = self.op.as_ref().and_then(|op| op.hold.as_ref());
+        let Some(hold) = hold.filter(|_| self.counters.last_event > before.last_event) else {
+            return Ok(());
+        };
+        let params = (hold.key.as_str(), blob(hold.holder), hold.step);
+        match self.run_one(sql::NOTE_REQUEST_KEY, params)? {
+            true => Ok(()),
+            false => Err(crate::lost_key()),
+        }
+    }
+
     /// Names the operation for events, where it is not recorded: what is done may be done twice.
     pub fn named(&mut self, op: Op) {
         self.op.get_or_insert(op);

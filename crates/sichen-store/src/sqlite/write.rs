@@ -123,6 +123,7 @@ impl Writer {
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let mut tx = Tx::begin(Read::new(conn, told), op, counters)?;
             let answer = f(&mut tx)?;
+            tx.note_step(counters)?;
             Ok((answer, tx.counters))
         }));
         let ran = ran.unwrap_or_else(|_| {

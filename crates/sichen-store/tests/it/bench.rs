@@ -108,6 +108,7 @@ impl Bench {
         Op {
             id: OpId(Uuid::from_u128(self.ops.get())),
             actor: "test".to_owned(),
+            hold: None,
         }
     }
 

@@ -238,6 +238,7 @@ impl Pair {
         Op {
             id: OpId(Uuid::from_u128(u128::from(self.ops))),
             actor: "stream".to_owned(),
+            hold: None,
         }
     }
 

@@ -53,7 +53,7 @@ pub struct Retry {
 pub async fn cancel(args: Cancel) -> Result<ExitCode, Failure> {
     let client = Client::new(&args.connection)?;
     let path = ["runs", args.run.as_str(), "cancel"];
-    let mut run: Run = match client.post(&path, None::<&()>, true).await {
+    let mut run: Run = match client.post(&path, None::<&()>, false).await {
         Ok(run) => run,
         Err(failure) => {
             let open = ["running", "scheduled"];

@@ -199,7 +199,7 @@ async fn set(args: &Set) -> Result<ExitCode, Failure> {
     };
     // The same limits again change nothing.
     let path = ["capacities", &args.name, "resize"];
-    let applied: AppliedCapacity = client.post(&path, Some(&body), true).await?;
+    let applied: AppliedCapacity = client.post(&path, Some(&body), false).await?;
     args.output.show(&applied, applied_line)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -508,7 +508,7 @@ async fn pause(client: &Client, job: &Imported) -> Result<bool, Failure> {
         Err(failure) => return Err(failure),
     };
     let path = ["jobs", namespace, job.name(), "pause"];
-    let _: AppliedDocument = client.post(&path, None::<&()>, true).await?;
+    let _: AppliedDocument = client.post(&path, None::<&()>, false).await?;
     Ok(made)
 }
 

@@ -88,7 +88,7 @@ async fn set(args: Set) -> Result<ExitCode, Failure> {
         unlimited: matches!(args.max_running, Some(Most(None))),
     };
     let path = ["namespaces", args.name.as_str()];
-    let namespace: Namespace = client.post(&path, Some(&change), true).await?;
+    let namespace: Namespace = client.post(&path, Some(&change), false).await?;
     args.output.show(&namespace, said)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -270,6 +270,7 @@ fn op() -> Op {
     Op {
         id: OpId(RandomIds.uuid()),
         actor: "operator (sichen restore)".to_owned(),
+        hold: None,
     }
 }
 

@@ -19,6 +19,7 @@ mod duties;
 mod fences;
 mod history;
 mod jobs;
+mod keys;
 mod leases;
 mod namespaces;
 mod operations;
@@ -135,6 +136,13 @@ macro_rules! conforms {
                     pausing_what_is_paused_changes_nothing,
                     live_jobs_are_listed_by_name_in_pages,
                     due_jobs_are_listed_soonest_first,
+                ;
+                keys:
+                    a_key_is_answered_as_its_request_was,
+                    a_key_goes_to_a_repeat_when_its_holder_is_gone,
+                    what_was_done_under_a_key_is_known_to_its_next_holder,
+                    nothing_is_written_under_a_key_that_was_lost,
+                    keys_are_kept_for_a_time_and_in_bounded_number,
                 ;
                 access:
                     a_token_is_kept_as_it_was_asked_for,

@@ -22,6 +22,7 @@ fn write(store: &PostgresStore, n: u128) -> Result<(), Error> {
     let op = Op {
         id: OpId(Uuid::from_u128(n)),
         actor: "test".to_owned(),
+        hold: None,
     };
     let ttl = jiff::SignedDuration::from_secs(15);
     block_on(store.register_node(op, format!("n{n}"), ttl)).map(drop)
@@ -148,6 +149,7 @@ fn callers_at_once_make_one_run() {
                 let op = Op {
                     id: OpId(Uuid::from_u128(1_000_000 + n)),
                     actor: "test".to_owned(),
+                    hold: None,
                 };
                 store.create_runs(op, Vec::new(), vec![new]).await.unwrap()
             });
@@ -203,6 +205,7 @@ fn a_limit_that_is_set_while_another_namespace_is_changed_holds() {
             let op = Op {
                 id: OpId(Uuid::from_u128(n as u128)),
                 actor: "test".to_owned(),
+                hold: None,
             };
             let name = Name::new(name).unwrap();
             store.set_namespace(op, name, change).await.unwrap()

@@ -146,6 +146,15 @@ const CASES: &[Case] = &[
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
         times(0, 500), times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, \
         times(0, 500), null, null, null, null", "", N, N * CHANGE),
+    case("get_request_key", "lpad('5', 64, '0')", "request_key_pkey", 1, ROW),
+    case("insert_request_key", "repeat('x', 64), 'me', repeat('0', 64), u('s'), u('h'), null, 5", "", 1, CHANGE),
+    case("take_request_key", "lpad('5', 64, '0'), u('h'), null, 5", "request_key_pkey", 1, CHANGE),
+    case("answer_request_key", "lpad('5', 64, '0'), u('h5'), u('h5'), 200, 'json', '{}'", "request_key_pkey", 1, CHANGE),
+    case("note_request_key", "lpad('5', 64, '0'), u('h5'), 0", "request_key_pkey", 1, CHANGE),
+    // As many as one author may have.
+    case("count_request_keys", "'user 5', 2000", "request_key_author", 2_000, 2_000),
+    case("delete_request_keys", "500000, 1000", "request_key_at", 3_000, 1_000 * CHANGE),
+    case("locks/lock_request_key", "lpad('5', 64, '0')", "request_key_pkey", 1, CHANGE),
     case("keep_op_result", "u('op500'), 5", "op_id_key", 1, CHANGE),
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \

@@ -64,6 +64,7 @@ fn write(store: &PostgresStore, n: u128) -> Result<(), Error> {
     let op = Op {
         id: OpId(Uuid::from_u128(n)),
         actor: "test".to_owned(),
+        hold: None,
     };
     let ttl = jiff::SignedDuration::from_secs(15);
     block_on(store.register_node(op, format!("n{n}"), ttl)).map(drop)

@@ -90,6 +90,7 @@ fn a_step_of_the_clock_is_held_by_every_process() {
     let op = |n| Op {
         id: OpId(uuid::Uuid::from_u128(n)),
         actor: "test".to_owned(),
+        hold: None,
     };
     let first = open();
     assert!(!held(&first));

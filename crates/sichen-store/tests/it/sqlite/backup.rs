@@ -30,6 +30,7 @@ fn op() -> Op {
             0xffff_0000 + u128::from(N.fetch_add(1, Ordering::Relaxed)),
         )),
         actor: "operator".to_owned(),
+        hold: None,
     }
 }
 
@@ -91,6 +92,7 @@ fn a_backup_under_load_is_one_moment_of_the_store() {
         let op = Op {
             id: OpId(uuid::Uuid::from_u128(n + 1_000_000)),
             actor: "writer".to_owned(),
+            hold: None,
         };
         wait(store.create_runs(op, vec![], vec![run]));
     };

@@ -95,6 +95,7 @@ fn a_server_that_writes_until_it_is_killed() {
                     let op = sichen_core::port::Op {
                         id: sichen_core::ids::OpId(id),
                         actor: "child".to_owned(),
+                        hold: None,
                     };
                     let made = wait(store.create_runs(op, vec![], vec![run]));
                     assert!(matches!(made[..], [CreateVerdict::Created(..)]), "{made:?}");

@@ -56,6 +56,7 @@ fn a_reopened_directory_s_duties_are_free_at_once() {
     let op = |n| Op {
         id: OpId(Uuid::from_u128(n)),
         actor: "test".to_owned(),
+        hold: None,
     };
     let ttl = jiff::SignedDuration::from_secs(5);
     let node = wait(b.store.register_node(op(71), "here".to_owned(), ttl));
@@ -79,6 +80,7 @@ fn time_ids_and_event_numbers_go_on_after_reopening() {
     let op = Op {
         id: OpId(Uuid::from_u128(77)),
         actor: "test".to_owned(),
+        hold: None,
     };
     let job = dump.jobs[0].uid;
     let new = b.new_run(job, "second", vec![Descriptor::Whole]);

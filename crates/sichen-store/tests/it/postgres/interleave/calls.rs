@@ -181,6 +181,7 @@ impl Call {
         let op = Op {
             id: OpId(Uuid::from_u128(op)),
             actor: "test".to_owned(),
+            hold: None,
         };
         Ok(match self {
             Call::Finish(finish) => {
