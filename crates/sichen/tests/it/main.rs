@@ -34,6 +34,8 @@ mod fence;
 mod following;
 mod guides;
 mod import;
+#[cfg(feature = "crash")]
+mod keyed;
 mod logs;
 mod next;
 mod outage;
