@@ -2,7 +2,7 @@
 //!
 //! A job whose row counts its open runs is locked by whoever opens or closes one. One whose row does not
 //! ([`Counting::Never`]) is looked at behind the gate of its partition: many pass a gate at once and leave
-//! nothing behind in the row, neither a version nor a lock. Who changes what they go by, the revision, the
+//! no version of the row behind. Who changes what they go by, the revision, the
 //! deletion, or that the runs are not counted, shuts the gate: waits until those inside have ended their
 //! transactions, and lets nobody in until its own has ended.
 //!
