@@ -116,7 +116,8 @@ pub(super) async fn claim(
     };
     let context = &api.0.engine.context;
     let claim = ClaimKey {
-        key: digest([key.as_bytes()]),
+        // One caller's keys are nothing to another, who may not even learn that they are taken.
+        key: digest([caller.actor.as_bytes(), key.as_bytes()]),
         author: caller.actor.to_string(),
         request: request_digest(parts, body),
         holder: context.ids.uuid(),
@@ -149,8 +150,8 @@ pub(super) async fn claim(
         }
         KeyVerdict::OtherRequest => Err(Failed::new(
             StatusCode::CONFLICT,
-            "SC5036: this `Idempotency-Key` was sent with another request (another caller, address or \
-             body); send each request with a key of its own, drawn at random",
+            "SC5036: this `Idempotency-Key` was sent with another request (another address, body or \
+             condition); send each request with a key of its own, drawn at random",
         )),
         KeyVerdict::Held => Err(Failed::new(
             StatusCode::SERVICE_UNAVAILABLE,
