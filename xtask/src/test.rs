@@ -25,16 +25,23 @@ const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mys
 const HOURS: &str = "100";
 const FAULTS: &str = "20000";
 
-/// The drills of the stage that makes chaos: each class of fault once, about 25 s each.
+/// The drills of the stage that makes chaos: each class of fault at least once, about 25 s each.
 const CHAOS: &[&str] = &[
+    // Processes: killed, frozen, alone and together, of servers and of workers.
     "kill-all",
     "freeze-worker",
     "freeze-peer",
     "kill-peer",
+    // Networks: one way, both ways, packets lost.
     "one-way-cut",
     "partition-worker",
+    "lossy-network",
+    // The database: what it answers, itself.
     "lost-database-answers",
     "database-crash",
+    // Clocks and disks.
+    "clock-step",
+    "disk-full-journal",
 ];
 
 /// Seconds of drills, less than which is a failure.
@@ -137,6 +144,10 @@ pub fn run(options: &Options) -> Result<()> {
             done.push(stage::run("zoo", xtask(&["zoo", "--quick"]))?);
         }
         if !options.without.contains(&Part::Process) && options.filters.is_empty() {
+            // Drills of networks say which packets are lost by it.
+            if !Path::new("/usr/sbin/iptables").exists() {
+                services::install(&["iptables"])?;
+            }
             done.push(stage::run("chaos", chaos(&binary))?);
         }
         if !options.without.contains(&Part::Doc) && options.filters.is_empty() {

@@ -172,6 +172,10 @@ impl Server {
             "max_connections=60".to_owned(),
             "shared_buffers=64MB".to_owned(),
             "deadlock_timeout=200ms".to_owned(),
+            // What takes long between two looks of the watch is in its log.
+            "log_min_duration_statement=100".to_owned(),
+            "log_line_prefix=%m [%p] %a ".to_owned(),
+            "log_parameter_max_length=0".to_owned(),
         ];
         for setting in &settings {
             command.args(["-c", setting]);
