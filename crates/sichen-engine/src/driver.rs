@@ -291,6 +291,9 @@ impl Engine {
             let e = e.clone();
             async move {
                 let pass = e.trigger.run_once(now).await?;
+                if let Some(now) = pass.told {
+                    e.pulse.told(now);
+                }
                 for run in pass.stopped {
                     e.sessions.tell_stopped(run).await?;
                 }

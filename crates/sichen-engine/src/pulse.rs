@@ -1,8 +1,8 @@
 //! The store's time between two readings of it, for pacing.
 //!
 //! # Invariants
-//! - Never ahead of the store, as far as this machine's clock runs at the same rate: it counts from
-//!   after an answer arrived.
+//! - Never ahead of the store, as far as this machine's clock runs at the same rate and the store's is not
+//!   set back: it counts from after an answer arrived.
 //! - Only paces: whatever is decided is decided anew by the store's own time.
 //!
 //! # Not here

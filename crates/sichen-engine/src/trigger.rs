@@ -40,6 +40,9 @@ use tails::Tails;
 
 /// Rows looked at in one pass.
 const LIMIT: u32 = 500;
+/// How long an instant that this machine's clock has reached, and the store's has not, is left alone at
+/// least: the store's may stand still.
+const EARLY: SignedDuration = SignedDuration::from_millis(5);
 /// How often runs that were left unsettled are looked for.
 const SWEEP: SignedDuration = SignedDuration::from_secs(60);
 /// Jobs due within this time are looked at; a timer waits for the first of them.
@@ -93,6 +96,8 @@ pub struct Pass {
     pub stopped: Vec<RunId>,
     /// When to look again.
     pub next: Option<Timestamp>,
+    /// What the store's clock said, if it was asked.
+    pub told: Option<Timestamp>,
 }
 
 /// Steps of jobs that are written together.
@@ -162,6 +167,7 @@ impl Trigger {
         pass.runs += adopted.runs;
         pass.skipped += adopted.skipped;
         pass.next = pass.next.into_iter().chain(adopted.next).min();
+        pass.told = pass.told.or(adopted.told);
         self.stop_late(now, &mut pass).await?;
         if !sweep {
             return Ok(pass);
@@ -193,6 +199,10 @@ impl Trigger {
         let mut pass = Pass::default();
         let full = outdated.len() == LIMIT as usize;
         let (mut batch, mut jobs) = (Batch::default(), 0);
+        let now = match outdated.is_empty() {
+            true => now,
+            false => self.by_the_store(now, &mut pass).await?,
+        };
         let free = |job: &Job| !self.blocked.is_paused(job.uid, now);
         for job in outdated.into_iter().filter(free) {
             // One that can't be decided is reported where it is due.
@@ -277,6 +287,14 @@ impl Trigger {
         Ok(pass)
     }
 
+    /// `now`, but no later than the store's own clock: what woke this pass is a reading that was counted on
+    /// by this machine's, and the store's may have been set back since.
+    async fn by_the_store(&self, now: Timestamp, pass: &mut Pass) -> Result<Timestamp, Error> {
+        let told = self.context.store.now().await?;
+        pass.told = Some(told);
+        Ok(now.min(told))
+    }
+
     /// Decides about jobs that are due, with their documents where those were read ahead, and writes that.
     async fn fire_jobs(
         &self,
@@ -284,8 +302,17 @@ impl Trigger {
         now: Timestamp,
         pass: &mut Pass,
     ) -> Result<(), Error> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let now = self.by_the_store(now, pass).await?;
         let mut batch = Batch::default();
         for (job, document) in jobs {
+            if let Some(early) = job.next_due.filter(|at| *at > now) {
+                let later = now.checked_add(EARLY).unwrap_or(now);
+                pass.next = pass.next.into_iter().chain([early.max(later)]).min();
+                continue;
+            }
             if self.blocked.is_paused(job.uid, now) {
                 pass.next = pass.next.into_iter().chain(self.blocked.next(now)).min();
                 continue;

@@ -68,6 +68,35 @@ fn each_planned_instant_becomes_one_run() {
     );
 }
 
+/// What wakes a pass is counted on by the machine's clock; the store's may have been set back meanwhile.
+#[test]
+fn an_instant_that_the_stores_clock_has_not_reached_is_not_fired() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    cluster.apply(
+        "minutely",
+        json!({ "schedules": [{ "cron": "* * * * *" }], "run": { "handler": "h" } }),
+    );
+    cluster.pass(59);
+    node.coordinate(&cluster);
+    let ahead = |seconds| {
+        let now = cluster.now() + SignedDuration::from_secs(seconds);
+        block_on(node.engine.trigger.run_once(now)).unwrap()
+    };
+    // Once where the jobs are read for it, once where they were prepared before.
+    for _ in 0..2 {
+        let early = ahead(2);
+        assert_eq!((early.runs, early.told), (0, Some(cluster.now())));
+        assert_eq!(early.next, Some(start() + SignedDuration::from_secs(60)));
+        assert_eq!(runs(&cluster), Vec::<String>::new());
+        ahead(0);
+    }
+    cluster.pass(1);
+    assert_eq!(ahead(0).runs, 1);
+    assert_eq!(runs(&cluster).len(), 1);
+}
+
 #[test]
 fn an_active_run_blocks_the_next_and_the_skip_names_it() {
     let cluster = Cluster::new();
