@@ -143,8 +143,9 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     };
     let worker = peers.worker("w1", 4);
     peers.all_share(&[0, 1, 2]);
-    let before = peers.shares(0);
     in_mid_run(&peers, 0);
+    // With the pool's owner, who is there by now.
+    let before = peers.shares(0);
     peers.database.stop_at_once();
     until("a node says that it is not ready", || {
         peers.nodes[0].ready().0 == 503
@@ -157,9 +158,11 @@ fn after_a_restart_of_the_database_each_node_has_its_own_share_again() {
     println!("all ready {:?} after the heal", healed.elapsed());
     assert!(healed.elapsed() < Duration::from_secs(10) + BUSY);
     // A share that another took meanwhile stays there for a minute, which is as long as a test waits.
-    until_within(2 * PATIENCE, "they share as before", || {
-        peers.shares(1) == before
-    });
+    until_within(
+        2 * PATIENCE,
+        &format!("they share as before: {before:?}"),
+        || peers.shares(1) == before,
+    );
     peers.nodes[2].settles("slow:manual:k", "succeeded");
     peers.nodes[2].each_shard_took_one_attempt("slow:manual:k");
     drop(worker);

@@ -234,7 +234,9 @@ fn no_secret_comes_back_by_any_channel() {
         free_of_secrets(log, &text);
     }
     let events = client.ok("events -o json");
-    let events = events.lines().map(serde_json::from_str::<serde_json::Value>);
+    let events = events
+        .lines()
+        .map(serde_json::from_str::<serde_json::Value>);
     let told = events.filter(|event| event.as_ref().unwrap()["kind"] == "access_token_created");
     assert_eq!(told.count(), 1, "that there is a new one is told");
     drop(worker);
