@@ -141,7 +141,7 @@ fn odd_server(dir: &Path, starts: bool, answer: Option<&'static str>) -> Client 
     });
     let token: PathBuf = dir.join("token");
     let mut file = File::create(&token).unwrap();
-    writeln!(file, "{}", "t".repeat(32)).unwrap();
+    writeln!(file, "3f9c0a7be5d14286a07c9e51bd38f264").unwrap();
     let mine = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&token, mine).unwrap();
     Client::new(&url, dir)
