@@ -1921,7 +1921,7 @@ export interface components {
          *     took. Runs that people or programs ask for, retries and backfills are not in it.
          */
         Forecast: {
-            /** @description Whether jobs or planned instants were left out: at most 10,000 jobs are read, and 100,000 instants. */
+            /** @description Whether jobs or planned instants were left out: at most 10,000 jobs are read, and 20,000 instants. */
             cut: boolean;
             /** @description The beginning of the time. */
             from: string;

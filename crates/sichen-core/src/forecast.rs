@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 /// Planned runs that one forecast reckons with.
-pub const MAX_RUNS: usize = 100_000;
+pub const MAX_RUNS: usize = 20_000;
 /// Parts into which one forecast is divided.
 pub const MAX_PARTS: usize = 1_000;
 /// Spans named in which more is wanted than there is.
@@ -98,6 +98,8 @@ pub fn forecast(there: u32, expected: &[Expected], window: Window) -> Forecast {
     let mut parts = Vec::new();
     let mut from = micros(window.from);
     let end = micros(window.to);
+    let mut begins: Vec<i64> = expected.iter().map(|run| micros(run.at)).collect();
+    begins.sort_unstable();
     let length = i64::try_from(window.part.as_micros())
         .unwrap_or(i64::MAX)
         .max(1);
@@ -115,7 +117,7 @@ pub fn forecast(there: u32, expected: &[Expected], window: Window) -> Forecast {
         }
         parts.push(Part {
             from: stamp(from),
-            runs: count(expected, from, to),
+            runs: count(&begins, from, to),
             wanted: unsigned(wanted),
             used: level.thousandths(used, to - from),
             behind: level.behind(),
@@ -225,10 +227,10 @@ fn steps(expected: &[Expected], from: Timestamp) -> Vec<(i64, Work)> {
     steps
 }
 
-fn count(expected: &[Expected], from: i64, to: i64) -> u64 {
-    let begin = expected.iter().map(|run| micros(run.at));
-    let inside = begin.filter(|at| (from..to).contains(at)).count();
-    u64::try_from(inside).unwrap_or(u64::MAX)
+/// How many of `begins`, which are in order, lie between two instants.
+fn count(begins: &[i64], from: i64, to: i64) -> u64 {
+    let before = |at: i64| begins.partition_point(|begin| *begin < at);
+    u64::try_from(before(to) - before(from)).unwrap_or(u64::MAX)
 }
 
 /// The jobs whose runs want most between two instants.

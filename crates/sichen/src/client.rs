@@ -79,6 +79,10 @@ pub struct Client {
     token: String,
 }
 
+fn json_of(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))
+}
+
 /// Reads a server's address.
 fn address(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).ok();
@@ -286,18 +290,34 @@ impl Client {
         named: bool,
     ) -> Result<T, Failure> {
         let body = match body {
-            Some(value) => {
-                let bytes = serde_json::to_vec(value)
-                    .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-                Some(("application/json", bytes))
-            }
+            Some(value) => Some(("application/json", json_of(value)?)),
             None => None,
         };
-        let none = Vec::new();
         let repeat = match named {
             true => Repeat::AsItIs,
             false => Repeat::ByKey,
         };
+        self.posted(path, body, repeat).await
+    }
+
+    /// Asks for something to be done, and does not ask again by itself if the answer is lost.
+    pub async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
+        let bytes = json_of(body)?;
+        let body = Some(("application/json", bytes));
+        self.posted(path, body, Repeat::Never).await
+    }
+
+    async fn posted<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: Option<(&str, Vec<u8>)>,
+        repeat: Repeat,
+    ) -> Result<T, Failure> {
+        let none = Vec::new();
         let send = self.send(Method::POST, path, &none, body, repeat);
         let answer = within(TIMEOUT, send).await?;
         within(TIMEOUT, self.read(answer)).await

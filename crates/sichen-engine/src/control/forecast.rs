@@ -173,6 +173,8 @@ impl Control {
                 };
                 left -= load.begins.len();
                 loads.push(load);
+                // Beats and grants have their turn between two jobs.
+                tokio::task::yield_now().await;
                 if left == 0 {
                     return Ok((loads, true));
                 }

@@ -81,8 +81,9 @@ fn window(wanted: &Wanted, now: Timestamp) -> Result<Window, Failed> {
         )));
     }
     let part = wanted.part_ms.unwrap_or((length / PARTS).max(1));
-    let least = length.div_euclid(i64::try_from(MAX_PARTS).unwrap_or(i64::MAX)) + 1;
-    if part < least.min(length) {
+    let parts = i64::try_from(MAX_PARTS).unwrap_or(i64::MAX);
+    let least = length.div_euclid(parts) + i64::from(length.rem_euclid(parts) > 0);
+    if part < least {
         return Err(Failed::bad(format!(
             "SC5021: part_ms={part} makes more than {MAX_PARTS} parts; at least {least} does"
         )));

@@ -3,8 +3,8 @@
 //! # Invariants
 //! - What a request changes is written while its attempt holds the key, or is found again by a name of its
 //!   own (a run's key or planned instant, a document's name): so a repeat after a death does not do it twice.
-//! - An answer that says that it is not known what was done (5xx) is kept for nobody: the next attempt goes
-//!   on where this one ended.
+//! - Only success is kept. What was refused may be asked again, when it has become possible; where it is
+//!   not known what was done (5xx), the next attempt goes on where this one ended.
 //! - A secret is in no kept answer: it is made anew from the caller's own token.
 //!
 //! # Not here
@@ -192,7 +192,7 @@ pub(super) async fn keep(api: &Api, keyed: &Keyed, response: Response) -> Respon
     // Handlers answer with what they hold in memory.
     let bytes = axum::body::to_bytes(body, usize::MAX).await;
     let bytes = bytes.unwrap_or_default();
-    let kept = (!status.is_server_error()).then(|| {
+    let kept = status.is_success().then(|| {
         let kind = parts.headers.get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let open = bytes.len() <= MAX_KEPT_ANSWER_BYTES && keyed.secret.is_none();

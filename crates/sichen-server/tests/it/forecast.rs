@@ -64,7 +64,7 @@ async fn a_time_that_can_not_be_divided_is_refused_with_what_is_wrong() {
         ),
         ("part_ms=0", "part_ms=0"),
         ("part_ms=-5", "part_ms=-5"),
-        ("part_ms=1000", "at least 86401"),
+        ("part_ms=1000", "at least 86400"),
         ("from=yesterday", "is no instant"),
         ("pool=No%20Such", "the pool's name has"),
         ("pools=default", "unknown field"),

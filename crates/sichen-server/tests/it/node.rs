@@ -72,7 +72,7 @@ impl Node {
     pub async fn impatient() -> Self {
         let rhythm = Rhythm {
             beat: SignedDuration::from_millis(500),
-            ttl: SignedDuration::from_secs(3),
+            ttl: SignedDuration::from_secs(10),
         };
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         Self::with(store, true, Some(rhythm)).await.ready().await

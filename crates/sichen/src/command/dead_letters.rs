@@ -393,7 +393,7 @@ async fn retry(args: Retry) -> Result<ExitCode, Failure> {
             let run = run.to_string();
             let path = ["runs", run.as_str(), "retry"];
             let body = RetryRun { shards };
-            letters.client.post::<Run>(&path, Some(&body), false).await
+            letters.client.post_once::<Run>(&path, &body).await
         })
         .await;
     }
@@ -439,7 +439,7 @@ async fn discard(args: Discard) -> Result<ExitCode, Failure> {
             let run = run.to_string();
             let path = ["runs", run.as_str(), "discard"];
             let body = body(shards);
-            letters.client.post::<Run>(&path, Some(&body), false).await
+            letters.client.post_once::<Run>(&path, &body).await
         })
         .await;
     }

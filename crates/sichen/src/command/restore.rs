@@ -283,9 +283,7 @@ async fn decide(args: Decide) -> Result<ExitCode, Failure> {
         reason: args.reason,
         evidence: args.evidence,
     };
-    let decided: wire::DecidedRestore = client
-        .post(&["restore", "decide"], Some(&asked), false)
-        .await?;
+    let decided: wire::DecidedRestore = client.post_once(&["restore", "decide"], &asked).await?;
     args.output.show(&decided, |decided| {
         let left = match decided.undecided {
             true => "something is left to decide: sichen restore show",

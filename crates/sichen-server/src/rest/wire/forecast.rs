@@ -19,7 +19,7 @@ pub struct Forecast {
     pub limits: Vec<LimitForecast>,
     /// The jobs with planned instants in the time.
     pub jobs: Vec<JobForecast>,
-    /// Whether jobs or planned instants were left out: at most 10,000 jobs are read, and 100,000 instants.
+    /// Whether jobs or planned instants were left out: at most 10,000 jobs are read, and 20,000 instants.
     pub cut: bool,
 }
 
