@@ -52,6 +52,11 @@ impl<K: Ord + Copy> Blocked<K> {
         self.lock().get(&key).is_some_and(|pause| now < pause.until)
     }
 
+    /// Whether `key` was found blocked, and may still be.
+    pub fn knows(&self, key: K) -> bool {
+        self.lock().contains_key(&key)
+    }
+
     /// When the next pause ends.
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let keys = self.lock();

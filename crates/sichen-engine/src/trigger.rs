@@ -96,7 +96,7 @@ pub struct Pass {
     pub stopped: Vec<RunId>,
     /// When to look again.
     pub next: Option<Timestamp>,
-    /// What the store's clock said, if it was asked.
+    /// What the store's clock said, if that is behind what this pass was begun by.
     pub told: Option<Timestamp>,
 }
 
@@ -291,7 +291,10 @@ impl Trigger {
     /// by this machine's, and the store's may have been set back since.
     async fn by_the_store(&self, now: Timestamp, pass: &mut Pass) -> Result<Timestamp, Error> {
         let told = self.context.store.now().await?;
-        pass.told = Some(told);
+        // An ordinary reading is no news, and would be old by the time the pass has ended.
+        if told < now {
+            pass.told = Some(told);
+        }
         Ok(now.min(told))
     }
 

@@ -79,6 +79,11 @@ impl Job {
         };
         match next {
             Some(e) if e.kind == Kind::JobResumed && e.op == op => Ok(()),
+            // What follows a step that left no run open is made between the two.
+            Some(e) if e.kind == Kind::ScheduleFollowed && e.op == op => {
+                self.fired_paused = Some(op);
+                Ok(())
+            }
             _ => broken(
                 Invariant::I39,
                 "its schedule was moved and started runs while it was paused".to_owned(),

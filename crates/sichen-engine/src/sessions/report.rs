@@ -25,6 +25,8 @@ use sichen_core::retry::Policy;
 use super::{Plan, Report, ReportVerdict, Sessions, Source};
 use crate::gather::Batch;
 
+/// Shards that an end may add to its run and still be written with others' ends.
+const MAX_SHARED_SHARDS: usize = 1_000;
 /// Ends of one run that are tried one by one and can't be stored; the run's others are put off then.
 const MAX_SPOILT: usize = 20;
 
@@ -105,10 +107,30 @@ impl Sessions {
         Ok(ends)
     }
 
-    /// Has ends written, together with those of others; what became of each.
+    /// Has ends written, together with those of others; what became of each. One that adds many shards, and
+    /// those whose run was found blocked, are written apart: nobody else waits for them.
     async fn hand_in(&self, author: &str, ends: &[End]) -> Vec<Told> {
         let mut told: Vec<Told> = ends.iter().map(|_| None).collect();
-        let mut left: Vec<usize> = (0..ends.len()).collect();
+        let many = |end: &End| {
+            let shards = end.expand.as_ref().map_or(0, Vec::len);
+            shards > MAX_SHARED_SHARDS
+        };
+        let (apart, left): (Vec<usize>, Vec<usize>) =
+            (0..ends.len()).partition(|place| many(&ends[*place]));
+        for place in apart {
+            let written = self.write_apart(&ends[place..=place]).await;
+            told[place] = written.into_iter().next().flatten();
+        }
+        let blocked = &self.dispatcher.blocked;
+        let (apart, mut left): (Vec<usize>, Vec<usize>) = left
+            .into_iter()
+            .partition(|place| blocked.knows(ends[*place].key.run));
+        if !apart.is_empty() {
+            let own: Vec<End> = apart.iter().map(|place| ends[*place].clone()).collect();
+            for (place, written) in apart.into_iter().zip(self.write_apart(&own).await) {
+                told[place] = written;
+            }
+        }
         while !left.is_empty() {
             let asked = left.iter().map(|place| ends[*place].clone());
             let write = |batch| self.write_ends(batch);
@@ -142,6 +164,21 @@ impl Sessions {
             put_off(&error);
         }
         batch.answer_rest(|| None);
+    }
+
+    /// Writes ends of one reporter by themselves; what became of each.
+    async fn write_apart(&self, ends: &[End]) -> Vec<Told> {
+        let mut told: Vec<Told> = ends.iter().map(|_| None).collect();
+        let store = &*self.context.store;
+        let run = |end: &End| end.key.run;
+        let call = |ends| -> Answer<'_, Vec<Told>> { Box::pin(self.end_attempts(ends)) };
+        let tell = |place: usize, written| told[place] = written;
+        let blocked = &self.dispatcher.blocked;
+        let written = blocked.write_each(ends, run, || store.now(), call, tell);
+        if let Err(error) = written.await {
+            put_off(&error);
+        }
+        told
     }
 
     async fn end_attempts(&self, ends: Vec<End>) -> Result<Vec<Told>, Error> {

@@ -202,7 +202,10 @@ impl Tx {
         if counting == job.counting {
             return Ok(());
         }
-        let open = self.open_of(uid, u32::MAX).await?;
+        let open = match job.counting {
+            Counting::Never => self.open_of(uid, u32::MAX).await?,
+            Counting::WhileWaiting | Counting::Always => job.active_runs,
+        };
         self.set_counts(uid, Counts::under(counting, &job, open))
             .await
     }

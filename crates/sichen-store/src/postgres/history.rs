@@ -71,7 +71,8 @@ pub(super) async fn remove(
         .await?;
     let found = u32::try_from(old.len()).unwrap_or(u32::MAX);
     let ids: Vec<RunId> = old.iter().map(|(id, ..)| *id).collect();
-    tx.lock_runs(&ids).await?;
+    // Nothing opens or closes by it: the jobs, and the gates of their partitions, are left alone.
+    tx.lock_run_rows(&ids).await?;
     tx.tell_time().await?;
     // One that was reopened before the lock was there stays.
     old.retain(|(id, ..)| {
