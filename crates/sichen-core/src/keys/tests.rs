@@ -1,3 +1,5 @@
+//! Claims about idempotency keys.
+
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
