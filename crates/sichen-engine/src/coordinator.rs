@@ -62,7 +62,8 @@ pub struct Coordinator {
 /// What a pass, and those before it of which nobody was told, came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// Whether the node was given a duty that it did not have.
+    /// Whether the node was given a duty that it did not have, or may use again what it was refused while
+    /// its lease had not proved to be its own.
     pub gained: bool,
     /// The store's time as the renewal told it, or as it was read before the node registered anew.
     pub told: Option<Timestamp>,
@@ -119,14 +120,14 @@ impl Coordinator {
         let (node, now, told) = self.renew(now).await?;
         // Counted from before the renewal was sent, less the margin.
         let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
-        {
+        let until = {
             let mut state = self.lock();
             state.node = Some(node);
             if state.draining {
                 return Ok(None);
             }
-            state.valid_until = until;
-        }
+            state.proved(until)
+        };
         self.wear_leases(now, told).await?;
         {
             let mut state = self.lock();
@@ -384,8 +385,9 @@ impl Coordinator {
     /// The right to write for `key` at `now`, if this node has it.
     #[must_use]
     pub fn fence(&self, key: &DutyKey, now: Timestamp) -> Option<Fence> {
-        let state = self.lock();
+        let mut state = self.lock();
         if state.valid_until.is_none_or(|until| now >= until) {
+            state.refused |= state.owned.contains_key(key);
             return None;
         }
         state.owned.get(key).map(|term| Fence {

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub node: Option<NodeId>,
     /// Until when fences may be used.
     pub valid_until: Option<Timestamp>,
+    /// Whether a fence of an owned duty was refused since, for want of that.
+    pub refused: bool,
     /// Until when each duty is known to be in a live node's hands.
     pub held_until: Option<Timestamp>,
     /// The restore that was told of last.
@@ -94,6 +96,15 @@ impl State {
         self.look |= others != self.others;
     }
 
+    /// The lease holds until `until`, or for longer as was known: a pass that waited for another may have
+    /// begun earlier than that one, and no renewal shortens a lease. Until when it holds.
+    pub fn proved(&mut self, until: Option<Timestamp>) -> Option<Timestamp> {
+        self.valid_until = self.valid_until.max(until);
+        // Whoever was refused a fence sleeps until its next look unless it hears of this.
+        self.news.gained |= std::mem::take(&mut self.refused);
+        self.valid_until
+    }
+
     pub fn looked_within(&self, now: Timestamp, length: SignedDuration) -> bool {
         let apart = self.looked_at.map(|at| now.duration_since(at).abs());
         apart.is_some_and(|apart| apart < length)
@@ -105,6 +116,7 @@ impl State {
             self.sticky_until = now.checked_add(sticky).ok();
         }
         self.valid_until = None;
+        self.refused = false;
         self.held_until = None;
         self.owned.clear();
         self.leaving.clear();

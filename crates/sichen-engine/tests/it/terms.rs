@@ -55,6 +55,39 @@ fn a_node_whose_time_jumped_past_its_lease_can_use_what_it_is_given_anew() {
     assert!(!coordinator.trigger_fences(cluster.now()).is_empty());
 }
 
+/// As when workers asked who owns their pool in the moment in which the node registered anew.
+#[test]
+fn a_pass_that_began_before_another_shortens_no_lease() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let before = cluster.now();
+    cluster.pass(10);
+    let coordinator = &node.engine.coordinator;
+    block_on(coordinator.run_once(before)).unwrap();
+    let again = block_on(coordinator.run_once(before)).unwrap();
+    assert!(!again.gained, "it had everything");
+    assert!(!coordinator.trigger_fences(cluster.now()).is_empty());
+    assert!(coordinator.is_ready(cluster.now()));
+}
+
+/// Who was refused sleeps until its next look, ten seconds of it where a node is alone.
+#[test]
+fn duties_that_were_refused_while_the_lease_was_in_doubt_are_woken_when_it_has_proved() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let coordinator = &node.engine.coordinator;
+    let beat = || block_on(coordinator.run_once(cluster.now())).unwrap();
+    assert!(!beat().gained);
+    coordinator.sign_is_out();
+    assert!(!beat().gained, "nobody asked for a fence meanwhile");
+    coordinator.sign_is_out();
+    assert!(coordinator.trigger_fences(cluster.now()).is_empty());
+    assert!(beat().gained);
+    assert!(!beat().gained, "it is told once");
+}
+
 #[test]
 fn a_node_that_owns_everything_sees_peers_come_and_go() {
     let cluster = Cluster::new();
