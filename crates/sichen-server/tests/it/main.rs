@@ -15,6 +15,7 @@ mod node;
 mod openapi;
 mod permissions;
 mod runs;
+mod schedules;
 mod stop;
 mod tenants;
 mod texts;

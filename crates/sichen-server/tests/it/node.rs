@@ -68,6 +68,11 @@ impl Node {
         Self::on(Arc::new(MemoryStore::new(Arc::new(SystemClock))), false).await
     }
 
+    /// A node on `store` whose duties do not run: another has them.
+    pub async fn without_duties_on(store: Arc<dyn Store>) -> Self {
+        Self::on(store, false).await
+    }
+
     /// A node whose workers beat often and are given up after three seconds of silence, ready.
     pub async fn impatient() -> Self {
         let rhythm = Rhythm {
