@@ -63,6 +63,12 @@ impl Members {
     }
 }
 
+/// Which of the nodes `live` would own `key` if `owner` did not live.
+#[must_use]
+pub fn successor(key: &DutyKey, live: &[Node], owner: NodeId) -> Option<NodeId> {
+    Members::of(live.iter().filter(|node| node.id != owner)).wished(key)
+}
+
 /// What a node should do with its duties as it sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {

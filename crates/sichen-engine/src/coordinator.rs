@@ -128,7 +128,7 @@ impl Coordinator {
             }
             state.proved(until)
         };
-        self.wear_leases(now, told).await?;
+        self.wear_leases(node, now, told).await?;
         {
             let mut state = self.lock();
             if !state.must_look(now, LOOK_ALONE) {
@@ -272,7 +272,13 @@ impl Coordinator {
         }
         // A hint: whatever goes wrong with it, leases decide.
         let shown = self.beacon.look().await.unwrap_or_default();
-        let (gone, doubtful) = self.lock().judge_signs(&peers, shown.as_ref(), now);
+        let missed = self.lock().misses(&peers, shown.as_ref());
+        // The grace passes also while the store's time stands still.
+        let steady = match missed {
+            true => self.context.store.clock().await?.steady,
+            false => now,
+        };
+        let (gone, doubtful) = self.lock().judge_signs(&peers, shown.as_ref(), steady);
         for id in gone {
             let op = self.context.op(self.actor());
             let cause = "gone".to_owned();

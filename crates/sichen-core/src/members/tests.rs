@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Members, Wish, wish};
+use super::{Members, Wish, successor, wish};
 use crate::ids::{NodeId, Term};
 use crate::model::{Duty, DutyKey, Node, PARTITIONS};
 use crate::name::Name;
@@ -193,5 +193,19 @@ fn a_key_that_nobody_ever_owned_is_taken_by_whoever_knows_it() {
     for me in 2..4 {
         let wish = wish(NodeId(me), &all, &Members::of(&all), &duties, &pools);
         assert_eq!(wish.take, [DutyKey::Pool(Name::new("new").unwrap())]);
+    }
+}
+
+#[test]
+fn the_successor_is_who_would_own_it_without_its_owner() {
+    let all = nodes(1..=4);
+    for key in keys() {
+        let owner = Members::of(&all).wished(&key).unwrap();
+        let rest: Vec<Node> = all.iter().filter(|n| n.id != owner).cloned().collect();
+        assert_eq!(
+            successor(&key, &all, owner),
+            Members::of(&rest).wished(&key)
+        );
+        assert_eq!(successor(&key, &[node(owner.0, "alone")], owner), None);
     }
 }

@@ -16,6 +16,7 @@ pub trait TimeStore: Send + Sync + 'static {
     fn accept_clock(&self, op: Op) -> Answer<'_, Option<SignedDuration>>;
     /// While the clock is behind, and time stands still: gives leases that nobody renews the ends that
     /// they would have ([`crate::timekeeping::standstill`]). One that was renewed meanwhile is passed
-    /// over. How many were changed: none while time goes on, or under an old term of the janitor.
+    /// over. How many were changed: none while time goes on or under an old term, no session's but under the
+    /// janitor's ([`Shorter::is_worn_under`]).
     fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32>;
 }

@@ -14,8 +14,8 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
 use crate::model::{
-    Appearance, Checkpoint, Counting, Decision, Failure, Job, Period, Progress, Run, RunTerms,
-    Session, Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Counting, Decision, DutyKey, Failure, Job, Period, Progress, Run,
+    RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
 use crate::place::Offer;
@@ -745,4 +745,13 @@ pub struct Shorter {
     pub from: Timestamp,
     /// The new one, which is earlier.
     pub to: Timestamp,
+}
+
+impl Shorter {
+    /// Whether whoever has the duty `key` may say so: the janitor of every lease, others of nodes' alone, since
+    /// the janitor's own node may be the one that is dead.
+    #[must_use]
+    pub fn is_worn_under(&self, key: &DutyKey) -> bool {
+        *key == DutyKey::Janitor || matches!(self.of, Holder::Node(_))
+    }
 }

@@ -182,13 +182,21 @@ impl State {
         self.elsewhere = elsewhere;
     }
 
+    /// Whether the sign of one of `peers` is out that was seen before.
+    pub fn misses(&self, peers: &[NodeId], shown: Option<&BTreeSet<NodeId>>) -> bool {
+        let is_out = |id: &NodeId| shown.is_some_and(|shown| !shown.contains(id));
+        peers
+            .iter()
+            .any(|id| self.signs.contains_key(id) && is_out(id))
+    }
+
     /// Of `peers` those whose process is gone, and those of whom that may be so. Only a peer whose sign
-    /// was seen before can be missed.
+    /// was seen before can be missed. `steady` is the time by the monotonic clock, where one is.
     pub fn judge_signs(
         &mut self,
         peers: &[NodeId],
         shown: Option<&BTreeSet<NodeId>>,
-        now: Timestamp,
+        steady: Timestamp,
     ) -> (BTreeSet<NodeId>, BTreeSet<NodeId>) {
         let (mut gone, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
         let Some(shown) = shown else {
@@ -204,8 +212,8 @@ impl State {
             let Some(out) = self.signs.get_mut(id) else {
                 continue;
             };
-            let since = *out.get_or_insert(now);
-            if now.duration_since(since) >= GRACE {
+            let since = *out.get_or_insert(steady);
+            if steady.duration_since(since) >= GRACE {
                 gone.insert(*id);
             } else {
                 doubtful.insert(*id);

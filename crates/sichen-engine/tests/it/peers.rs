@@ -206,6 +206,58 @@ fn a_peer_whose_sign_is_out_is_taken_over_after_the_grace() {
     share_within(&cluster, &[&one, &two], 8);
 }
 
+/// MISS-005: the store's clock was set back, so its time stands still.
+#[test]
+fn a_peer_whose_sign_is_out_is_taken_over_after_the_grace_while_time_stands_still() {
+    let (cluster, air) = (Cluster::new(), Air::default());
+    let (one, two) = (air.node(&cluster, "n1"), air.node(&cluster, "n2"));
+    share_within(&cluster, &[&one, &two], 8);
+    half_second(&cluster, &[&one, &two]);
+    cluster.clock.step(jiff::SignedDuration::from_secs(-120));
+    half_second(&cluster, &[&one, &two]);
+    let stands = cluster.now();
+    air.goes_out("n1");
+    for half in 0..2 {
+        assert!(!has_all(&cluster, &two), "after {half} half seconds");
+        half_second(&cluster, &[&two]);
+    }
+    assert!(has_all(&cluster, &two), "whichever of them was the janitor");
+    assert_eq!(cluster.now(), stands);
+}
+
+/// MISS-005: nobody sees signs, and time stands still. Whoever is frozen, the node with the janitor's duty too,
+/// which lets all other leases run out: its own runs out in its time, and no earlier.
+#[test]
+fn a_frozen_peer_is_taken_over_after_its_lease_while_time_stands_still() {
+    for frozen in 0..3 {
+        let cluster = Cluster::new();
+        let nodes = ["n1", "n2", "n3"].map(|address| cluster.node(address));
+        let all: Vec<&Node> = nodes.iter().collect();
+        share_within(&cluster, &all, 10);
+        cluster.clock.step(jiff::SignedDuration::from_secs(-120));
+        for _ in 0..20 {
+            half_second(&cluster, &all);
+            assert!(is_shared(&cluster, &all), "who renews keeps what it has");
+        }
+        let stands = cluster.now();
+        let dead = all[frozen].engine.coordinator.node();
+        let living: Vec<&Node> = (0..3).filter(|n| *n != frozen).map(|n| all[n]).collect();
+        let is_there = || {
+            let (live, _) = block_on(cluster.store.list_members()).unwrap();
+            live.iter().any(|node| Some(node.id) == dead)
+        };
+        let mut halves = 0;
+        while is_there() {
+            half_second(&cluster, &living);
+            halves += 1;
+            assert!(halves <= 14, "its lease of 5 s, and two looks");
+        }
+        assert!(halves >= 9, "not before its lease: {halves} half seconds");
+        share_within(&cluster, &living, 4);
+        assert_eq!(cluster.now(), stands);
+    }
+}
+
 #[test]
 fn a_peer_whose_sign_comes_back_within_the_grace_keeps_its_own() {
     let (cluster, air) = (Cluster::new(), Air::default());

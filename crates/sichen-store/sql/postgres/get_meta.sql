@@ -1,3 +1,5 @@
--- get_meta: the store's epoch, clock mark, present reading, whether time is held, and whether any namespace has a
--- limit.
-select store_epoch, clock_mark, sichen_now(), clock_held, clock_accepts, limited from meta where id = 1
+-- get_meta: the store's epoch, clock mark, what the clock itself says (not sichen_now(), which is never behind the mark
+-- and so would hide that the clock was set back), whether time is held, and whether any namespace has a limit.
+select store_epoch, clock_mark, (extract(epoch from clock_timestamp()) * 1000000)::bigint as wall, clock_held,
+  clock_accepts, limited
+from meta where id = 1

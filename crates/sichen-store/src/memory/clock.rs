@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::event::Entity;
-use sichen_core::model::DutyKey;
 use sichen_core::port::{Fence, Holder, Shorter};
 use sichen_core::timekeeping::{CLOCK_KEY, Standing, Told};
 
@@ -67,11 +66,14 @@ pub(super) fn is_behind(told: &Told) -> bool {
 
 /// Earlier ends of leases, while time stands still (`behind`).
 pub(super) fn shorten(tx: &mut Tx<'_>, fence: &Fence, leases: &[Shorter], behind: bool) -> u32 {
-    if !behind || fence.key != DutyKey::Janitor || !tx.under(fence) {
+    if !behind || !tx.under(fence) {
         return 0;
     }
     let mut changed = 0;
-    for lease in leases {
+    for lease in leases
+        .iter()
+        .filter(|lease| lease.is_worn_under(&fence.key))
+    {
         let end = match lease.of {
             Holder::Session(id) => {
                 let live = tx.state.sessions.get_mut(&id);

@@ -379,7 +379,7 @@ impl Tx {
         self.log().await?;
         self.note_step().await?;
         let told = self.now > Timestamp::UNIX_EPOCH;
-        if told && Time::is_behind(self.clock.mark, self.now) {
+        if told && Time::is_behind(self.clock.mark, &self.told) {
             // Somebody else may have raised it.
             self.run(sql::UPDATE_META, [at(self.now)]).await?;
         }

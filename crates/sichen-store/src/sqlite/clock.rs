@@ -2,7 +2,6 @@
 
 use jiff::SignedDuration;
 use sichen_core::event::Entity;
-use sichen_core::model::DutyKey;
 use sichen_core::port::{Fence, Holder, Shorter};
 use sichen_core::timekeeping::{CLOCK_KEY, Standing};
 
@@ -36,11 +35,14 @@ pub(super) fn accept(tx: &mut Tx<'_>) -> Result<Option<SignedDuration>> {
 /// Earlier ends of leases, while time stands still.
 pub(super) fn shorten(tx: &mut Tx<'_>, fence: &Fence, leases: &[Shorter]) -> Result<u32> {
     let behind = tx.told.standing() == Standing::Behind;
-    if !behind || fence.key != DutyKey::Janitor || !tx.under(fence)? {
+    if !behind || !tx.under(fence)? {
         return Ok(0);
     }
     let mut changed = 0;
-    for lease in leases {
+    for lease in leases
+        .iter()
+        .filter(|lease| lease.is_worn_under(&fence.key))
+    {
         let (from, to) = (at(lease.from), at(lease.to));
         let done = match lease.of {
             Holder::Session(id) => tx.run_one(sql::SHORTEN_SESSION, (int(id.0), from, to))?,
