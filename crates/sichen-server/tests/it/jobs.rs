@@ -138,7 +138,7 @@ async fn api_002_misspelt_misplaced_and_mistyped_fields_are_refused() {
     node.stop().await;
 }
 
-/// CRON-008: the times and the words of an expression are those of the rules that plan it.
+/// CRON-008, UI-007: the times and the words of an expression are those of the rules that plan it.
 #[tokio::test]
 async fn a_cron_expression_is_explained_by_the_rules_that_plan_it() {
     let node = Node::start().await;
