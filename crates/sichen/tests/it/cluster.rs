@@ -86,6 +86,23 @@ impl Peers {
         Some(peers)
     }
 
+    /// One for each of these variables of its process, on this database.
+    pub fn in_surroundings(each: &[(&str, &str)], database: Database, more: &[&str]) -> Self {
+        let store = database.url();
+        let mut peers = Self::on(0, database, &store, Links::default(), more);
+        for (name, value) in each {
+            let variables = vec![((*name).to_owned(), (*value).to_owned())];
+            peers.add(&store, Links::default(), more, variables);
+        }
+        peers
+    }
+
+    /// One more, started with these options too.
+    pub fn join(&mut self, more: &[&str]) {
+        let store = self.database.url();
+        self.add(&store, Links::default(), more, Vec::new());
+    }
+
     fn add(&mut self, store: &str, links: Links, more: &[&str], variables: Vec<(String, String)>) {
         let dir = tempfile::tempdir().unwrap();
         if let Some(first) = self.nodes.first() {
@@ -155,11 +172,24 @@ impl Peers {
 
     /// The number of the server that has the workers' pool, one of these.
     pub fn owner(&self, among: &[usize]) -> usize {
+        self.owner_of("pool/default", among)
+    }
+
+    /// The number of the server that has the trigger of this job, one of these.
+    pub fn owner_of_job(&self, job: &str, among: &[usize]) -> usize {
+        let query =
+            format!("select partition from job where name = '{job}' and deleted_at is null");
+        let partition = self.database.connect().number(&query);
+        self.owner_of(&format!("trigger/{partition}"), among)
+    }
+
+    /// The number of the server that has this duty, one of these.
+    pub fn owner_of(&self, key: &str, among: &[usize]) -> usize {
         let mut found = None;
-        until("the pool has an owner among the living", || {
+        until(&format!("{key} has an owner among the living"), || {
             let members = self.nodes[among[0]].client.json("get members");
             let duties = members["duties"].as_array().unwrap();
-            let duty = duties.iter().find(|duty| duty["key"] == "pool/default");
+            let duty = duties.iter().find(|duty| duty["key"] == key);
             let address = duty.and_then(|duty| address_of(&members, &duty["node"]));
             let is_owner = |n: &usize| Some(self.address(*n)) == address.as_deref();
             found = among.iter().copied().find(is_owner);

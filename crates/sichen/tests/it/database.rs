@@ -150,6 +150,15 @@ impl Database {
         Session { client }
     }
 
+    /// Whether somebody waits for what a session holds.
+    pub fn is_waited_for(&self, session: &Session) -> bool {
+        let holder = session.number("pg_backend_pid()");
+        let query = format!(
+            "select count(*) from pg_stat_activity where {holder} = any(pg_blocking_pids(pid))"
+        );
+        self.connect().number(&query) > 0
+    }
+
     /// Runs a program of PostgreSQL's own, such as `pg_dump`, with these words; files without a path are the
     /// server's.
     pub fn run(&self, program: &str, words: &[&str]) {
