@@ -3,9 +3,16 @@
 -- Steps over the shards that wait, from run to run: runs whose shards are all held cost nothing. A step reads on
 -- to the next shard that is ready, 200 entries of the index at most; if none is among them the next step begins
 -- after the last one's run: a run's entries begin with the one that is ready first, so none of it is. So a run
--- whose hundred thousand shards wait for a retry costs one step. A run that is being stopped has no waiting
--- shards. (SQLite is asked for one run at a time, and walks its open runs, a look each.)
-with recursive head (queue, turn, id, ready, n, of_lane, of_queue, of_job, most) as (
+-- whose hundred thousand shards wait for a retry costs one step. What was written to wait for a later instant is
+-- not in the way: the first 500 shards of it that have become ready since are taken from an index of their own, and
+-- promote_later sees to it that there are no more; how many there were is in each row. What a window leaves out
+-- once they are among the others is left to the caller. A run that is being stopped has no waiting shards. (SQLite is asked for one run at a time, and walks its open runs, a look each.)
+with recursive fresh as materialized (
+  select queue, turn, run_id from shard
+  where pool = $1 and later and live and session_id is null and no >= -1
+    and ready_at <= (select sichen_now($5::bigint[]))
+  order by ready_at limit 500
+), head (queue, turn, id, ready, n, of_lane, of_queue, of_job, most) as (
   select $2::bigint, $3::bigint, $4::bigint, false, 0, 0, 0, 0, $7::integer
   union all
   select next.queue, next.turn, next.run_id, next.ready, head.n + next.ready::integer,
@@ -24,14 +31,14 @@ with recursive head (queue, turn, id, ready, n, of_lane, of_queue, of_job, most)
   lateral (
     (select queue, turn, run_id, true as ready from (
       select queue, turn, run_id, ready_at from shard
-      where pool = $1 and live and session_id is null
+      where pool = $1 and not later and live and session_id is null
         and (queue, turn, run_id) > (behind.queue, behind.turn, behind.id)
       order by queue, turn, run_id, ready_at limit 200) ahead
     where ready_at <= (select sichen_now($5::bigint[])) limit 1)
     union all
     (select queue, turn, run_id, false from (
       select queue, turn, run_id from shard
-      where pool = $1 and live and session_id is null
+      where pool = $1 and not later and live and session_id is null
         and (queue, turn, run_id) > (behind.queue, behind.turn, behind.id)
       order by queue, turn, run_id, ready_at limit 200) passed
     order by queue desc, turn desc, run_id desc limit 1)
@@ -40,5 +47,10 @@ with recursive head (queue, turn, id, ready, n, of_lane, of_queue, of_job, most)
     select case when next.queue >> 11 = head.queue >> 11 then head.of_lane else 0 end as of_lane) same
   where head.n < $6::integer
 )
-select r.* from head join run r on r.id = head.id
-where head.ready and r.ended_at is null and r.stop_cause is null order by head.queue, head.turn, head.id
+select r.*, (select count(*)::integer from fresh) as fresh
+from (
+  select queue, turn, id from head where ready
+  union
+  select queue, turn, run_id from fresh where (queue, turn, run_id) > ($2::bigint, $3::bigint, $4::bigint)
+) found join run r on r.id = found.id
+where r.ended_at is null and r.stop_cause is null order by found.queue, found.turn, found.id

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::try_join;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::capacity::{Ledger, Uses};
-use sichen_core::dispatch::queue::{Place, Window, queues_of, turn};
+use sichen_core::dispatch::queue::{Place, Walk, Window, queues_of, turn};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Token};
 use sichen_core::lease::has_expired;
@@ -25,20 +25,35 @@ use super::capacities;
 use super::kept::columns;
 use super::namespaces::Limits;
 use super::param::params;
-use super::row::{ShardRow, at, int, opt_at, opt_micros};
+use super::row::{ShardRow, at, int, last, opt_at, opt_micros};
 use super::runs;
 use super::shards::{self, Ended};
 use super::sql;
 use super::tx::{Happened, Read, Result, Tx};
 use crate::spoilt::pass_over;
 
+/// Shards that were written to wait for an instant and are ready: from so many on they are put among the others.
+/// `list_ready_runs.sql` has the number too.
+const FRESH: u32 = 500;
+/// Shards that are put among the others in one transaction.
+const PROMOTED: u32 = 10_000;
+/// Such transactions of one look. What they leave is put there by the next looks.
+pub(super) const PROMOTIONS: u32 = 100;
+
+/// Puts shards that waited for an instant, and are ready, among the others, but for a few; how many.
+pub(super) async fn promote(read: &Read, pool: &Name) -> Result<u32> {
+    let params = (pool.as_str(), read.clock(), PROMOTED, FRESH / 2);
+    read.count(sql::PROMOTE_LATER, params).await
+}
+
+/// The heads, and whether there may be more because so many became ready since.
 pub(super) async fn list_ready(
     read: &Read,
     pool: &Name,
     after: Place,
     window: Window,
     per_run: u32,
-) -> Result<Vec<ReadyHead>> {
+) -> Result<(Vec<ReadyHead>, bool)> {
     let now = read.clock();
     let params = params![
         pool.as_str(),
@@ -50,11 +65,20 @@ pub(super) async fn list_ready(
         window.lane,
         window.job,
     ];
+    let mut fresh = 0;
     let open: Vec<Run> = read
-        .sound(sql::LIST_READY_RUNS, params, |row| row.run())
+        .sound(sql::LIST_READY_RUNS, params, |row| {
+            fresh = last(row)?;
+            row.run()
+        })
         .await?;
+    let more = fresh >= FRESH;
+    // Those that became ready since take their part of the window.
+    let open: BTreeMap<Place, Run> = open.into_iter().map(|run| (Place::of(&run), run)).collect();
+    let (within, _) = Walk::new(window, after).along(&open, |_| true);
+    let open: Vec<Run> = within.into_iter().cloned().collect();
     if open.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), more));
     }
     let places: Vec<Place> = open.iter().map(Place::of).collect();
     let (ids, queues, turns) = columns(&places);
@@ -90,7 +114,7 @@ pub(super) async fn list_ready(
             run: Arc::new(run),
         })
     };
-    Ok(open.into_iter().filter_map(head).collect())
+    Ok((open.into_iter().filter_map(head).collect(), more))
 }
 
 pub(super) async fn next_ready_at(

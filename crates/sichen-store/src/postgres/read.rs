@@ -367,6 +367,11 @@ impl Read {
         }
     }
 
+    /// Whether what is written now is not ready yet, so that a look is not to pass over it.
+    pub fn is_later(&self, ready_at: Timestamp) -> bool {
+        ready_at > self.now
+    }
+
     pub async fn count(&self, statement: &'static str, params: impl Params) -> Result<u32> {
         let count = self.one(statement, params, |row| row.u32(0)).await?;
         Ok(count.unwrap_or(0))

@@ -39,6 +39,11 @@ pub(super) fn row(row: &tokio_postgres::Row) -> Row<'_> {
     crate::row::Row(Line(row))
 }
 
+/// The number in the last cell, behind a row of a table that may have got columns since.
+pub(super) fn last(row: Row<'_>) -> Result<u32> {
+    row.u32(row.0.0.len().saturating_sub(1))
+}
+
 impl<'a> Line<'a> {
     fn get<T: FromSql<'a>>(self, i: usize) -> Result<T> {
         self.0

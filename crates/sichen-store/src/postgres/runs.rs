@@ -238,6 +238,7 @@ async fn start(tx: &mut Tx, run: &Run, ready_at: Timestamp, closed: Option<Close
         run.terms.pool.as_str(),
         place.queue,
         place.turn,
+        tx.is_later(ready_at),
     );
     tx.must(sql::RELEASE_SHARDS, shards).await?;
     tx.run_changed(run.id);
@@ -270,6 +271,7 @@ pub(super) async fn insert_shards(
     descriptors: &[Descriptor],
     ready_at: Timestamp,
 ) -> Result<()> {
+    let later = tx.is_later(ready_at);
     let (ready_at, run) = (not_before(ready_at), place.run);
     for (n, (no, descriptor)) in (first..).zip(descriptors).enumerate() {
         if n > 0 && n % ROWS == 0 {
@@ -294,7 +296,8 @@ pub(super) async fn insert_shards(
             Param::Null,
             Param::Null,
             Param::Null,
-            Param::Null
+            Param::Null,
+            later,
         ];
         tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     }
@@ -322,6 +325,7 @@ pub(super) fn insert_leased(tx: &Tx, shard: &Shard, place: Place, pool: &Name) -
         opt_at(shard.started_at),
         opt_at(shard.attempt_until),
         opt_micros(shard.stall),
+        false,
     ];
     tx.gathered(|gathered| gathered.add(Batched::InsertShards, row));
     Ok(())

@@ -196,6 +196,7 @@ pub(super) async fn end_attempt(
         failure.map(|f| f.message.as_str()),
         ended_at.map(at),
         transition.end.word(),
+        tx.is_later(ready_at),
     ];
     tx.gathered(|gathered| gathered.add(Batched::EndAttempt, params));
     tx.shard_changed(key);

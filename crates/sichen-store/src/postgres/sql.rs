@@ -112,6 +112,7 @@ statements! {
     LIST_OLD_OPS = "list_old_ops",
     SUM_PROGRESS = "sum_progress",
     LIST_READY_RUNS = "list_ready_runs",
+    PROMOTE_LATER = "promote_later",
     LIST_READY_SHARDS = "list_ready_shards",
     LIST_REMOVABLE_RUNS = "list_removable_runs",
     LIST_OPEN_RUNS = "list_open_runs",
@@ -372,5 +373,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         23,
         "request_keys",
         include_str!("../../sql/postgres/migrations/0023_request_keys.sql"),
+    ),
+    (
+        24,
+        "later",
+        include_str!("../../sql/postgres/migrations/0024_later.sql"),
     ),
 ];

@@ -206,3 +206,49 @@ pub fn a_window_shows_each_lane_and_job_its_part(b: &Bench) {
     let rest = wait(b.store.list_ready(name(POOL), last, window(1, 1, 1), 1));
     assert!(Place::of(&rest[0].run) > last);
 }
+
+/// More than a look takes from where those are kept that wait for an instant, beside others that were
+/// ready all along: each comes in its place, and what a window leaves out is left out.
+pub fn many_that_become_ready_at_once_come_in_their_places(b: &Bench) {
+    let (now, soon) = (b.now(), b.now() + SignedDuration::from_secs(30));
+    let jobs = ["one", "two", "three"].map(|job| b.free_job(job));
+    let run = |n: usize| {
+        let run = b.new_run(jobs[n % 3], &format!("key {n}"), vec![Descriptor::Whole]);
+        let later = n % 7 != 0;
+        NewRun {
+            ready_at: if later { soon } else { now },
+            ..run
+        }
+    };
+    for part in (0..700).collect::<Vec<_>>().chunks(350) {
+        let runs = part.iter().map(|n| run(*n)).collect();
+        wait(b.store.create_runs(b.op(), vec![], runs));
+    }
+    let all = || {
+        wait(
+            b.store
+                .list_ready(name(POOL), Place::FIRST, window(5_000, 5_000, 5_000), 1),
+        )
+    };
+    assert_eq!(all().len(), 100);
+    let first = wait(b.store.next_ready_at(name(POOL), now));
+    assert_eq!(first, Some(soon));
+    b.pass(31);
+    for _ in 0..2 {
+        let heads = all();
+        assert_eq!(heads.len(), 700);
+        let places: Vec<Place> = heads.iter().map(|h| Place::of(&h.run)).collect();
+        assert!(places.is_sorted());
+        assert!(heads.iter().all(|h| h.shards.len() == 1));
+        let few = window(40, 100, 9);
+        let few = wait(b.store.list_ready(name(POOL), Place::FIRST, few, 1));
+        assert_eq!(few.len(), 27, "nine of each job");
+        let second =
+            wait(
+                b.store
+                    .list_ready(name(POOL), places[499], window(5_000, 5_000, 5_000), 1),
+            );
+        assert_eq!(second.len(), 200);
+    }
+    assert_eq!(wait(b.store.next_ready_at(name(POOL), b.now())), None);
+}

@@ -287,6 +287,7 @@ macro_rules! conforms {
                 dispatch:
                     ready_runs_come_by_priority_then_age,
                     a_window_shows_each_lane_and_job_its_part,
+                    many_that_become_ready_at_once_come_in_their_places,
                     a_runs_first_ready_shards_come_by_time_then_number,
                     shards_that_wait_for_their_time_are_announced,
                     stopped_runs_and_other_pools_are_not_ready,

@@ -79,15 +79,15 @@ select i, u('job' || case when i % 2 = 0 then 0 else i % 2000 end), 'default', '
 from generate_series(first, last) i;
 insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, session_id,
   grant_seq, timeout_at, digest, checkpoint_seq, checkpoint, done, rate_milli, waiting_on, started_at, ended_at, queue,
-  turn)
+  turn, later)
 select i, 0, case when i / 100 % 10 = 0 then 'small' else 'big' end, '"whole"',
   case when i % 100 < 80 then 'succeeded' when i % 100 < 85 then 'running' else 'scheduled' end,
   1, (i % 100 < 85)::int, (i % 100 < 85)::int, (i % 100 < 85)::int, 0,
-  case when i % 100 < 90 then 0 else i + 10000000000 end,
+  case when i % 100 < 90 then 0 else i + 9000000000000000 end,
   case when i % 100 between 80 and 84 then i / 100 % 1000 + 1 end, 0,
   case when i % 100 = 84 then i + 10000000000 end,
   '', 0, '', 0, 0, '', null, case when i % 100 < 80 then i end, 3048 + (i % 100 >= 85)::int,
-  case when i % 2 = 0 then 0 else i % 2000 end
+  case when i % 2 = 0 then 0 else i % 2000 end, i % 100 >= 90
 from generate_series(first, last) i;
 insert into event (seq, entity, entity_id, run_id, ver, at, op, actor, kind, from_state, to_state, cause, data)
 select i, 'shard', case when i % 10 < 2 then 7 else i end || '/0', case when i % 10 < 2 then 7 else i end,
@@ -106,7 +106,7 @@ select 2900000 + i, u('job1'), 'default', 'job1', 'manual:tired' || i, 1, 'tired
 from generate_series(1, 6) i;
 insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest,
   checkpoint_seq, checkpoint, done, rate_milli, waiting_on, queue, turn)
-select 2900001, i, 'tired', '"whole"', 'retry', 2, 1, 1, 1, 0, i + 10000000000, 0, '', 0, '', 0, 0, '', 3048, 1
+select 2900001, i, 'tired', '"whole"', 'retry', 2, 1, 1, 1, 0, i + 9000000000000000, 0, '', 0, '', 0, 0, '', 3048, 1
 from generate_series(0, 99999) i
 union all
 select 2900000 + i, 0, 'tired', '"whole"', 'scheduled', 1, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0, '', 3048, 1
@@ -125,6 +125,23 @@ select 2700000 + i, 0, 'many', '"whole"', 'scheduled', 1, 0, 0, 0, 0, 0, 0, '', 
 from generate_series(1, 101000) i;
 $$;
 
+-- A pool in which a hundred thousand runs wait for next year, after them ten whose instant has come, and ten thousand
+-- of another job that are ready.
+create function fill_crowd() returns void language sql as $$
+insert into run (id, job_uid, namespace, job_name, occasion, revision, pool, handler, rank, parallelism, parameters,
+  counts_must_match, state, round, ver, total, open, succeeded, failed, cancelled, reason, digest, created_at,
+  started_at, partition)
+select 2500000 + i, u('job1'), 'default', 'job1', 'manual:crowd' || i, 1, 'crowd', 'sh', 0, 8, '{}', false,
+  'scheduled', 1, 1, 1, 1, 0, 0, 0, '', '', i, null, 1
+from generate_series(1, 110010) i;
+insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest,
+  checkpoint_seq, checkpoint, done, rate_milli, waiting_on, queue, turn, later)
+select 2500000 + i, 0, 'crowd', '"whole"', 'scheduled', 1, 0, 0, 0, 0,
+  case when i <= 100000 then i + 10000000000 else i end, 0, '', 0, '', 0, 0, '',
+  3048, case when i <= 100010 then 1 else 2 end, i <= 100010
+from generate_series(1, 110010) i;
+$$;
+
 -- As fill, with all indexes made anew afterwards.
 create function fill_many(first bigint, last bigint) returns void language plpgsql as $$
 declare made text[]; one record;
@@ -137,6 +154,7 @@ begin
   end loop;
   perform fill(first, last);
   perform fill_tired();
+  perform fill_crowd();
   for i in 1 .. array_length(made, 1) loop
     execute made[i];
   end loop;

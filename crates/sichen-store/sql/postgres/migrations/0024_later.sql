@@ -1,0 +1,9 @@
+-- What waits for a later instant is kept apart from what was ready when it was written, so that a look along the
+-- order of waiting work does not pass over a million runs of next year. A hint: whatever it says, `ready_at` decides.
+alter table shard add column later boolean not null default false;
+
+drop index shard_waiting;
+create index shard_waiting on shard (pool, later, queue, turn, run_id, ready_at, no) with (deduplicate_items = off)
+  where live and session_id is null;
+drop index shard_pool_waiting;
+create index shard_pool_waiting on shard (pool, later, ready_at) where live and session_id is null and no >= -1;
