@@ -137,7 +137,7 @@ from generate_series(1, 110010) i;
 insert into shard (run_id, no, pool, descriptor, state, ver, token, attempt, used, takeovers, ready_at, grant_seq, digest,
   checkpoint_seq, checkpoint, done, rate_milli, waiting_on, queue, turn, later)
 select 2500000 + i, 0, 'crowd', '"whole"', 'scheduled', 1, 0, 0, 0, 0,
-  case when i <= 100000 then i + 10000000000 else i end, 0, '', 0, '', 0, 0, '',
+  case when i <= 100000 then i + 9000000000000000 else i end, 0, '', 0, '', 0, 0, '',
   3048, case when i <= 100010 then 1 else 2 end, i <= 100010
 from generate_series(1, 110010) i;
 $$;
