@@ -147,6 +147,16 @@ impl Reaper {
         failed.map_or(Ok(reaped), Err)
     }
 
+    /// `now`, but where something follows from it no later than the store's own clock, which may have been set back
+    /// since this machine's counted on from it: no session is to end before its time, and what is ready now is to be
+    /// so by the store.
+    async fn by_the_store(&self, now: Timestamp, is_idle: bool) -> Result<Timestamp, Error> {
+        match is_idle {
+            true => Ok(now),
+            false => Ok(now.min(self.context.store.now().await?)),
+        }
+    }
+
     /// Ends the sessions whose time is over, so that they are seen as ended and not as live.
     async fn end_expired(&self, pool: &Name, fence: &Fence, now: Timestamp) -> Result<(), Error> {
         let sessions = self.context.store.list_sessions(Some(pool.clone())).await?;
@@ -155,6 +165,10 @@ impl Reaper {
             seen.held |= *held > 0;
             seen.expiry = seen.expiry.into_iter().chain([session.expires_at]).min();
         }
+        let expired = |(session, _): &(Session, u32)| has_expired(session.expires_at, now);
+        let now = self
+            .by_the_store(now, !sessions.iter().any(expired))
+            .await?;
         let mut failed = None;
         for (session, _) in sessions
             .into_iter()
@@ -217,6 +231,7 @@ impl Reaper {
             let overdue = store.list_overdue(pool.clone(), TIMEOUT_GRACE, most);
             let overdue = overdue.await?;
             let full = overdue.len() == limit;
+            let now = self.by_the_store(now, overdue.is_empty()).await?;
             for overdue in overdue {
                 if reaps.len() == MAX_BATCH {
                     break;

@@ -50,7 +50,9 @@ impl<K: Ord + Copy> Standstill<K> {
             return Vec::new();
         }
         let passed = self.since.map(|since| told.steady.duration_since(since));
-        let passed = passed.unwrap_or(MARK).max(MARK);
+        // Whole microseconds, as stores keep them: an end that comes back cut off would look like a renewal.
+        let passed = passed.map_or(0, |passed| passed.as_micros());
+        let passed = SignedDuration::from_micros(i64::try_from(passed).unwrap_or(0)).max(MARK);
         let shorter = live.iter().map(|(id, end)| {
             let unchanged = self.left.get(id) == Some(end);
             let less = if unchanged { passed } else { MARK };

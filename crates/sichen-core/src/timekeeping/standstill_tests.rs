@@ -51,6 +51,24 @@ fn what_is_not_renewed_ends_when_it_would_have() {
     assert!((15_000..=17_000).contains(&ms), "{ms}");
 }
 
+/// MISS-005: clocks count nanoseconds, stores keep microseconds.
+#[test]
+fn an_end_that_is_kept_to_the_microsecond_is_no_renewal() {
+    let told = |ms| Told {
+        steady: at(ms) + SignedDuration::from_nanos(ms * 7 % 1_000),
+        ..behind(ms)
+    };
+    let mut standstill = Standstill::default();
+    let (mut end, mut ms) = (at(5_000), 0);
+    while end > at(0) {
+        end = standstill.look(&told(ms), &[(1, end)])[0].2;
+        end = Timestamp::from_microsecond(end.as_microsecond()).expect("of this era");
+        standstill.written(&told(ms + 3));
+        ms += 999;
+    }
+    assert!(ms < 7_000, "its five seconds, and a look or two: {ms}");
+}
+
 proptest! {
     /// MISS-005. Whatever is renewed when, between the listing and the writing too: no lease ends before its
     /// length has passed since it was renewed last.

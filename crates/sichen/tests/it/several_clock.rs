@@ -1,5 +1,5 @@
-//! Cases of `testdata/cases/bug_reports.json` in their form with several servers: the database's clock jumps
-//! under living nodes, and one of them dies just then.
+//! Cases of `testdata/cases/bug_reports.json` in their form with several servers: the database's clock jumps,
+//! and steps back, under living nodes, and one of them dies just then.
 //!
 //! # Not here
 //! Nodes whose own clocks are wrong ([`crate::several`]).
@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::cluster::{BUSY, Links, Peers};
+use crate::cluster::{BUSY, Links, Peers, SILENT};
 use crate::database::Database;
-use crate::outage::ticks;
+use crate::outage::{apply_ticking, each_second_ran, ticks};
 use crate::program::{PATIENCE, until};
 use crate::scene::Scene;
 use crate::wall::Wall;
@@ -21,9 +21,9 @@ use crate::wall::Wall;
 const TODAY: &str = "2026-01-01T00:00:50Z";
 const JOBS: [(&str, i64); 2] = [("five", 5), ("minute", 60)];
 
-/// MISS-007.
+/// MISS-005, MISS-007.
 #[test]
-fn a_database_clock_that_jumps_floods_and_stalls_nobody() {
+fn a_database_clock_that_jumps_and_steps_back_floods_and_stalls_nobody() {
     let Some(database) = Database::start() else {
         return;
     };
@@ -45,6 +45,7 @@ fn a_database_clock_that_jumps_floods_and_stalls_nobody() {
     peers.all_share(&[0, 1]);
     until("it ticks", || ticks(&peers.nodes[1], "five").len() > 1);
     from_the_epoch_to_today(&mut peers, &wall);
+    two_minutes_back(&peers, &wall);
     peers.nodes[0].history_is_accepted();
     drop(worker);
 }
@@ -144,4 +145,72 @@ fn processor_time(pid: nix::unistd::Pid) -> Duration {
         .sum();
     // A hundred a second, as everywhere on Linux.
     Duration::from_millis(10 * ticks)
+}
+
+/// MISS-005: the clock is set back; time stands still until it has caught up. A worker dies meanwhile, and the
+/// node freezes that lets leases run out: both are noticed as soon as ever.
+fn two_minutes_back(peers: &Peers, wall: &Wall) {
+    let mut doomed = peers.nodes[0].worker_with("w2", 1, "pool: second\n");
+    let script = "if [ $SICHEN_ATTEMPT = 1 ]; then sleep 600; fi";
+    let spec =
+        json!({ "run": { "process": { "argv": ["/bin/sh", "-c", script] } }, "pool": "second" });
+    peers.nodes[0].apply_spec("held", &spec);
+    peers.nodes[0].client.ok("run held --key k");
+    let shard = |node: &Scene| node.shards("held:manual:k")[0].clone();
+    until("it runs", || shard(&peers.nodes[1])["state"] == "running");
+    apply_ticking(&peers.nodes[0], "ticking");
+    until("it ticks", || ticks(&peers.nodes[1], "ticking").len() > 2);
+
+    wall.steps(SignedDuration::from_secs(-120));
+    let behind =
+        |node: &Scene| node.client.json("clock show")["ahead_seconds"].as_i64() < Some(-60);
+    until("both tell of it", || peers.nodes.iter().all(behind));
+    assert!(peers.nodes[0].doctor().contains("SC4021"));
+    let stood = ticks(&peers.nodes[1], "ticking").last().unwrap().0;
+    let frozen = peers.owner_of("janitor", &[0, 1]);
+    let there = &peers.nodes[1 - frozen];
+    let second = peers.nodes[1 - frozen].worker_with("w3", 1, "pool: second\n");
+    peers.nodes[frozen].server.signal(Signal::SIGSTOP);
+    doomed.signal(Signal::SIGKILL);
+    let from = Instant::now();
+    doomed.ended();
+    until("its duties are taken", || {
+        peers.taken_over(1 - frozen, frozen)
+    });
+    let took = from.elapsed();
+    println!("taken over {took:?} after SIGSTOP, while time stood still");
+    let looks = Duration::from_secs(2);
+    assert!(took < SILENT + looks + 2 * BUSY, "{took:?}");
+    there.settles("held:manual:k", "succeeded");
+    let took = from.elapsed();
+    println!("what the dead worker held was done {took:?} after its death");
+    let session = Duration::from_secs(3);
+    assert!(took < SILENT + session + 2 * looks + 3 * BUSY, "{took:?}");
+    assert_eq!(shard(there)["attempt"], 2);
+    assert!(behind(there), "all of that while time stood still");
+    assert_eq!(ticks(there, "ticking").last().unwrap().0, stood);
+    until("who lives is there", || {
+        let workers = there.client.json("get workers")["items"].to_string();
+        workers.contains("\"w1\"") && !workers.contains("\"w2\"")
+    });
+
+    peers.nodes[frozen].server.signal(Signal::SIGCONT);
+    // The rest of the two minutes.
+    let now = there.client.json("clock show")["now"].clone();
+    let now: Timestamp = now.as_str().unwrap().parse().unwrap();
+    wall.goes_on_from(&(now - SignedDuration::from_secs(3)).to_string());
+    until("it ticks again", || {
+        ticks(there, "ticking").last().unwrap().0 > stood + 5
+    });
+    let runs = there.client.json("runs ticking --limit 500");
+    for run in runs["items"].as_array().unwrap() {
+        let at = |field: &str| -> Timestamp { run[field].as_str().unwrap().parse().unwrap() };
+        let late = at("created_at")
+            .duration_since(at("planned_at"))
+            .unsigned_abs();
+        assert!(late < Duration::from_secs(2) + BUSY, "{late:?}: {run}");
+    }
+    each_second_ran(there, "ticking", 8);
+    peers.all_share(&[0, 1]);
+    drop(second);
 }

@@ -5,7 +5,7 @@
 //! - It is a function that is found before PostgreSQL's own. What PostgreSQL itself does by the clock (statement
 //!   timeouts, its log) is not touched, as it would be where a machine's clock is set.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::database::{Database, Session};
 
@@ -40,6 +40,11 @@ impl Wall {
     /// It is set to `at`, and stands still.
     pub fn stands_at(&self, at: &str) {
         self.set(at.parse().unwrap(), 0);
+    }
+
+    /// It steps.
+    pub fn steps(&self, by: SignedDuration) {
+        self.set(self.now() + by, 1);
     }
 
     /// If it does not say as much yet, it is set to `at`.
