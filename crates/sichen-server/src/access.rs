@@ -189,7 +189,15 @@ impl Access {
         if self.files.may_ask(token) {
             return Ok(self.owner.clone());
         }
-        let found = self.row(token).await?;
+        Self::asking(&self.row(token).await?)
+    }
+
+    /// Who asks without a token, and whose certificate stands for the token of this name.
+    pub(crate) async fn named_caller(&self, name: &str) -> Result<Caller, Refusal> {
+        Self::asking(&self.named(name).await?)
+    }
+
+    fn asking(found: &AccessToken) -> Result<Caller, Refusal> {
         match &found.asked.purpose {
             Purpose::Api(grants) => Ok(Caller {
                 actor: format!("token {}", found.asked.name).into(),
@@ -216,10 +224,23 @@ impl Access {
         if self.files.may_join(token) {
             return Ok(None);
         }
-        match self.row(token).await?.asked.purpose {
+        Self::joining(self.row(token).await?)
+    }
+
+    fn joining(found: AccessToken) -> Result<Option<Bounds>, Refusal> {
+        match found.asked.purpose {
             Purpose::Join(bounds) => Ok(Some(bounds)),
             Purpose::Api(_) => Err(Refusal::Unknown),
         }
+    }
+
+    /// The live token of this name.
+    async fn named(&self, name: &str) -> Result<AccessToken, Refusal> {
+        let copy = self.fresh().await;
+        let copy = copy.map_err(|e| Refusal::Away(e.to_string()))?;
+        let mut all = copy.by_digest.values();
+        let found = all.find(|token| token.asked.name.as_str() == name);
+        self.live(found.ok_or(Refusal::Unknown)?, &copy).await
     }
 
     /// The live token whose secret this is.
@@ -232,7 +253,11 @@ impl Access {
             .await
             .map_err(|e| Refusal::Away(e.to_string()))?;
         let found = copy.by_digest.get(&Secret::of(token));
-        let found = found.ok_or(Refusal::Unknown)?;
+        self.live(found.ok_or(Refusal::Unknown)?, &copy).await
+    }
+
+    /// A token, if it is not over.
+    async fn live(&self, found: &AccessToken, copy: &Copy) -> Result<AccessToken, Refusal> {
         let name = &found.asked.name;
         if let Some(at) = found.revoked_at {
             return Err(Refusal::Over(format!("{name} was revoked at {at}")));
@@ -344,6 +369,10 @@ impl Access {
 impl JoinAuth for Access {
     fn judge<'a>(&'a self, token: &'a str) -> Judged<'a> {
         Box::pin(self.joiner(token))
+    }
+
+    fn judge_named<'a>(&'a self, name: &'a str) -> Judged<'a> {
+        Box::pin(async move { Self::joining(self.named(name).await?) })
     }
 }
 

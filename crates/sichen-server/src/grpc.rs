@@ -26,6 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 pub use crate::access::Refusal;
+use crate::tls::Peer;
 pub use outputs::{MAX_QUESTIONS, NoAnswer, Question};
 pub use streams::Streams;
 
@@ -39,6 +40,11 @@ pub type Judged<'a> = Pin<Box<dyn Future<Output = Result<Option<Bounds>, Refusal
 pub trait JoinAuth: Send + Sync + 'static {
     /// What a worker with `token` (empty if there was none) may be; anything, if there are no bounds.
     fn judge<'a>(&'a self, token: &'a str) -> Judged<'a>;
+    /// What the worker may be that came without a token, and whose certificate stands for the token
+    /// of this name.
+    fn judge_named<'a>(&'a self, _name: &'a str) -> Judged<'a> {
+        Box::pin(std::future::ready(Err(Refusal::Unknown)))
+    }
 }
 
 /// The gRPC service.
@@ -46,6 +52,7 @@ pub struct SessionService {
     engine: Arc<Engine>,
     streams: Arc<Streams>,
     auth: Arc<dyn JoinAuth>,
+    certified: bool,
 }
 
 impl std::fmt::Debug for SessionService {
@@ -54,17 +61,20 @@ impl std::fmt::Debug for SessionService {
     }
 }
 
-/// The service for `engine`, whose courier is `streams`.
+/// The service for `engine`, whose courier is `streams`. `certified`: only for workers that show a
+/// certificate.
 #[must_use]
 pub fn service(
     engine: Arc<Engine>,
     streams: Arc<Streams>,
     auth: Arc<dyn JoinAuth>,
+    certified: bool,
 ) -> SessionsServer<SessionService> {
     SessionsServer::new(SessionService {
         engine,
         streams,
         auth,
+        certified,
     })
     .max_decoding_message_size(MAX_MESSAGE_BYTES)
     .max_encoding_message_size(MAX_MESSAGE_BYTES)
@@ -86,6 +96,8 @@ impl Sessions for SessionService {
         let pass = stream::Pass {
             auth: self.auth.clone(),
             token: token.to_owned(),
+            peer: request.extensions().get::<Arc<Peer>>().cloned(),
+            certified: self.certified,
         };
         let (out, answers) = tokio::sync::mpsc::channel(OUT_QUEUE);
         let worker = stream::Stream::new(self.engine.clone(), self.streams.clone(), out, pass);

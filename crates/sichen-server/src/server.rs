@@ -15,9 +15,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -26,14 +28,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tonic::codegen::Service;
 use tonic::service::Routes;
 
 use crate::access::Access;
 use crate::auth::Tokens;
 use crate::grpc::{self, Streams};
-use crate::tls::Tls;
+use crate::tls::{Peer, Tls};
 use crate::{console, rest};
 
 /// Connections that are open at once; more wait to be accepted.
@@ -102,7 +104,8 @@ impl Server {
     /// All routes.
     pub fn router(&self) -> Router {
         let (engine, streams) = (self.engine.clone(), self.streams.clone());
-        let sessions = grpc::service(engine, streams, self.access.clone());
+        let certified = self.tls.as_ref().is_some_and(|tls| tls.wants_of_workers());
+        let sessions = grpc::service(engine, streams, self.access.clone(), certified);
         let rest = rest::router(
             self.engine.clone(),
             self.streams.clone(),
@@ -122,7 +125,6 @@ impl Server {
         let router = self.router();
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let stop = CancellationToken::new();
-        let acceptor = self.tls.as_ref().map(|tls| tls.acceptor());
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -135,8 +137,8 @@ impl Server {
                 Some(_) = connections.join_next() => {}
                 (slot, accepted) = next => match accepted {
                     Ok((stream, _peer)) => {
-                        let (acceptor, stop) = (acceptor.clone(), stop.clone());
-                        let served = connection(stream, acceptor, router.clone(), stop);
+                        let (tls, stop) = (self.tls.clone(), stop.clone());
+                        let served = connection(stream, tls, router.clone(), stop);
                         connections.spawn(async move {
                             served.await;
                             drop(slot);
@@ -174,7 +176,7 @@ const HANDSHAKE: u8 = 22;
 
 async fn connection(
     mut stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     router: Router,
     stop: CancellationToken,
 ) {
@@ -189,8 +191,8 @@ async fn connection(
     if !matches!(spoke, Ok(Ok(1..))) {
         return;
     }
-    let Some(acceptor) = acceptor else {
-        return speak(stream, router, stop).await;
+    let Some(tls) = tls else {
+        return speak(stream, router, None, stop).await;
     };
     if first[0] != HANDSHAKE {
         tracing::debug!("a client that speaks no TLS was turned away");
@@ -204,13 +206,28 @@ async fn connection(
         let _ = tokio::time::timeout(HEAD_TIMEOUT, turn_away(&mut stream, &answer)).await;
         return;
     }
+    let shaking = tls.acceptor().accept(stream).into_fallible();
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
+        shaken = tokio::time::timeout(HEAD_TIMEOUT, shaking) => shaken,
         () = stop.cancelled() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => speak(stream, router, stop).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Ok(Ok(stream)) => {
+            let shown = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec);
+            let peer = shown.as_ref().and_then(|chain| chain.first());
+            let peer = peer.map(|own| Arc::new(Peer::of(own)));
+            tokio::select! {
+                () = speak(stream, router, peer, stop) => {}
+                () = tls.disowns(shown) => {
+                    tracing::info!("a connection was cut: the certificate of its client is good no more");
+                }
+            }
+        }
+        Ok(Err((error, mut stream))) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            // It was told why; while it still writes, a cut would take that away from it.
+            let _ = tokio::time::timeout(HEAD_TIMEOUT, turn_away(&mut stream, "")).await;
+        }
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
@@ -224,10 +241,38 @@ async fn turn_away(stream: &mut TcpStream, answer: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// All routes, for a client whose certificate, if it showed one, each request brings along.
+#[derive(Clone)]
+struct Introduced {
+    router: Router,
+    peer: Option<Arc<Peer>>,
+}
+
+impl<B> Service<Request<B>> for Introduced
+where
+    Router: Service<Request<B>>,
+{
+    type Response = <Router as Service<Request<B>>>::Response;
+    type Error = <Router as Service<Request<B>>>::Error;
+    type Future = <Router as Service<Request<B>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.router.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let Some(peer) = &self.peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        self.router.call(request)
+    }
+}
+
 /// Serves one connection, once its bytes are in clear.
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
+    peer: Option<Arc<Peer>>,
     stop: CancellationToken,
 ) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -240,7 +285,7 @@ async fn speak(
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE);
-    let service = TowerToHyperService::new(router);
+    let service = TowerToHyperService::new(Introduced { router, peer });
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,

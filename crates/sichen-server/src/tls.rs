@@ -2,11 +2,16 @@
 //!
 //! # Invariants
 //! - TLS 1.2 and 1.3 alone, by one provider (ring).
-//! - A key that others may read is refused. A renewed certificate that can't be used leaves the old
-//!   one in force.
+//! - A key that others may read is refused. A renewed file that can't be used leaves all of the old
+//!   ones in force.
+//! - Who vouches for clients is asked at each handshake, of which none is left out (no session of TLS is
+//!   resumed), and again and again while a connection is open.
 //!
 //! # Not here
-//! Accepting connections ([`crate::server`]), whom clients trust, certificates of clients.
+//! Accepting connections ([`crate::server`]), whom clients trust, whom their certificates name
+//! ([`clients`]).
+
+mod clients;
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -17,12 +22,17 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
+pub(crate) use clients::Peer;
+pub use clients::{Clients, MAX_CERTIFICATE_NAMES, Wanted};
+
+/// How often the files are looked at, and the certificate of a client that stays connected.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// Why a certificate can't be used.
@@ -56,6 +66,14 @@ pub enum Error {
         /// Its mode.
         mode: u32,
     },
+    /// It vouches for no clients.
+    #[error("SC6025: {path} holds no certificates in PEM that can vouch for clients: {why}")]
+    Clients {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// They do not fit.
     #[error("SC6023: the certificate {cert} and the key {key} can't be used together: {why}")]
     Pair {
@@ -80,10 +98,21 @@ pub fn use_ring() {
 pub struct Tls {
     cert: PathBuf,
     key: PathBuf,
+    clients: Option<Clients>,
     /// What the files looked like when they were read.
-    seen: Mutex<Option<[Look; 2]>>,
+    seen: Mutex<Option<Vec<Look>>>,
     current: Arc<Current>,
+    force: RwLock<Force>,
+    /// How often the files were read anew.
+    renewed: watch::Sender<u64>,
+}
+
+/// What handshakes go by.
+#[derive(Clone, Debug)]
+struct Force {
     config: Arc<ServerConfig>,
+    /// Judges clients' certificates, if they are asked for them.
+    judge: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// Tells whether a file was written anew.
@@ -105,81 +134,151 @@ impl Tls {
     /// # Errors
     /// [`Error`] names the file and what to do.
     pub fn open(cert: &Path, key: &Path) -> Result<Self, Error> {
+        Self::open_to(cert, key, None)
+    }
+
+    /// The same, which asks clients for their certificates.
+    ///
+    /// # Errors
+    /// [`Error`] names the file and what to do.
+    pub fn open_to(cert: &Path, key: &Path, clients: Option<Clients>) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
-        let seen = looks(cert, key);
-        let current = Arc::new(Current(RwLock::new(Arc::new(read(cert, key, &provider)?))));
-        let pair = |error: rustls::Error| Error::Pair {
-            cert: cert.to_owned(),
-            key: key.to_owned(),
-            why: error.to_string(),
-        };
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(pair)?
-            .with_no_client_auth()
-            .with_cert_resolver(current.clone());
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Before they are read: what is written meanwhile is seen at the next look.
+        let seen = looks(cert, key, clients.as_ref());
+        let pair = Arc::new(read(cert, key, &provider)?);
+        let current = Arc::new(Current(RwLock::new(pair)));
+        let force = force(current.clone(), clients.as_ref(), provider, (cert, key))?;
         Ok(Self {
             cert: cert.to_owned(),
             key: key.to_owned(),
+            clients,
             seen: Mutex::new(seen),
             current,
-            config: Arc::new(config),
+            force: RwLock::new(force),
+            renewed: watch::Sender::new(0),
         })
+    }
+
+    /// Whether workers must show a certificate.
+    pub(crate) fn wants_of_workers(&self) -> bool {
+        let wanted = self.clients.as_ref().map(|clients| clients.wanted);
+        matches!(wanted, Some(Wanted::Workers | Wanted::Required))
     }
 
     /// Takes connections.
     #[must_use]
     pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.clone())
+        let force = self.force.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(force.config.clone())
+    }
+
+    /// Whether a client that came with these certificates, its own first, would be let in at `now`.
+    fn takes(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        let force = self.force.read().unwrap_or_else(PoisonError::into_inner);
+        let (Some(judge), Some((own, between))) = (&force.judge, chain.split_first()) else {
+            return true;
+        };
+        judge.verify_client_cert(own, between, now).is_ok()
+    }
+
+    /// Ends when a client that came with these certificates would be let in no more: they are over, or who
+    /// signed them vouches for nobody now. Looked at when the files change, and every [`LOOK_EVERY`].
+    pub(crate) async fn disowns(&self, chain: Option<Vec<CertificateDer<'static>>>) {
+        let Some(chain) = chain else {
+            return std::future::pending().await;
+        };
+        let mut renewed = self.renewed.subscribe();
+        while self.takes(&chain, UnixTime::now()) {
+            // Whichever comes first; the sender is as old as `self`.
+            let _ = tokio::time::timeout(LOOK_EVERY, renewed.changed()).await;
+        }
     }
 
     /// Reads the files again if they have changed; whether it did. Connections that are open stay
     /// as they are.
     ///
     /// # Errors
-    /// [`Error`]; the certificate before stays in force.
+    /// [`Error`]; what was there before stays in force.
     pub fn renew(&self) -> Result<bool, Error> {
-        let now = looks(&self.cert, &self.key);
+        let now = looks(&self.cert, &self.key, self.clients.as_ref());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if now == *seen {
             return Ok(false);
         }
-        let read = read(&self.cert, &self.key, &ring::default_provider());
-        // A bad pair is complained about once, not at every look.
+        // A bad file is complained about once, not at every look.
         *seen = now;
-        let read = Arc::new(read?);
-        *self
-            .current
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = read;
+        let provider = Arc::new(ring::default_provider());
+        let pair = Arc::new(read(&self.cert, &self.key, &provider)?);
+        let of = (&*self.cert, &*self.key);
+        let force = force(self.current.clone(), self.clients.as_ref(), provider, of)?;
+        let current = &self.current.0;
+        *current.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        *self.force.write().unwrap_or_else(PoisonError::into_inner) = force;
+        self.renewed.send_modify(|times| *times += 1);
         Ok(true)
     }
 
-    /// [`Tls::renew`] now and then, for ever.
+    /// [`Tls::renew`], which tells the log what came of it.
+    pub fn look(&self) {
+        match self.renew() {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(cert = %self.cert.display(), "the certificates were read anew");
+            }
+            Err(error) => {
+                tracing::error!(%error, "a renewed certificate can't be used; those before stay in force");
+            }
+        }
+    }
+
+    /// [`Tls::look`] now and then, for ever.
     pub async fn watch(&self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            match self.renew() {
-                Ok(false) => {}
-                Ok(true) => {
-                    tracing::info!(cert = %self.cert.display(), "the certificate was read anew");
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the renewed certificate can't be used; the one before stays in force");
-                }
-            }
+            self.look();
         }
     }
 }
 
-fn looks(cert: &Path, key: &Path) -> Option<[Look; 2]> {
-    let look = |path: &Path| {
-        let meta = std::fs::metadata(path).ok()?;
-        Some((meta.mtime(), meta.mtime_nsec(), meta.ino(), meta.len()))
+fn looks(cert: &Path, key: &Path, clients: Option<&Clients>) -> Option<Vec<Look>> {
+    let ca = clients.map(|clients| &*clients.ca);
+    let files = [Some(cert), Some(key), ca];
+    files.into_iter().flatten().map(look).collect()
+}
+
+fn look(path: &Path) -> Option<Look> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.mtime(), meta.mtime_nsec(), meta.ino(), meta.len()))
+}
+
+fn force(
+    current: Arc<Current>,
+    clients: Option<&Clients>,
+    provider: Arc<CryptoProvider>,
+    (cert, key): (&Path, &Path),
+) -> Result<Force, Error> {
+    let judge = clients.map(|clients| clients::judge(clients, provider.clone()));
+    let judge = judge.transpose()?;
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Pair {
+            cert: cert.to_owned(),
+            key: key.to_owned(),
+            why: error.to_string(),
+        })?;
+    let builder = match &judge {
+        Some(judge) => builder.with_client_cert_verifier(judge.clone()),
+        None => builder.with_no_client_auth(),
     };
-    Some([look(cert)?, look(key)?])
+    let mut config = builder.with_cert_resolver(current);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    if judge.is_some() {
+        // A session that is resumed brings the certificate of back then, and nobody looks at its end.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    let config = Arc::new(config);
+    Ok(Force { config, judge })
 }
 
 fn read(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey, Error> {

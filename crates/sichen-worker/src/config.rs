@@ -17,6 +17,13 @@ pub struct Config {
     /// For https: a PEM file with the certificates that may vouch for a server. Default: those of
     /// this machine.
     pub ca_file: Option<PathBuf>,
+    /// For https: its own certificate and those that vouch for it, PEM, for servers that ask for one.
+    /// A renewed file is taken up when it connects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
     /// Proves to the servers that this worker may join. Better kept in a file.
     #[serde(serialize_with = "hidden", skip_serializing_if = "Option::is_none")]
     pub join_token: Option<String>,
@@ -69,6 +76,8 @@ impl Default for Config {
         Config {
             servers: Vec::new(),
             ca_file: None,
+            tls_cert: None,
+            tls_key: None,
             join_token: None,
             join_token_file: None,
             name: None,

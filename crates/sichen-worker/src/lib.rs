@@ -80,6 +80,14 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
         })?;
         builder = builder.ca_pem(pem);
     }
+    match (config.tls_cert, config.tls_key) {
+        (Some(cert), Some(key)) => builder = builder.certificate(cert, key),
+        (None, None) => {}
+        _ => {
+            let text = "tls_cert, tls_key: give both or neither".to_owned();
+            return Err(Error::Config(text));
+        }
+    }
     for server in config.servers {
         builder = builder.server(server);
     }

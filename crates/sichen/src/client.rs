@@ -7,7 +7,7 @@
 //! # Not here
 //! What the answers mean to people ([`crate::command`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
@@ -58,6 +58,30 @@ pub struct Connection {
         hide_env_values = true
     )]
     pub ca_file: Option<PathBuf>,
+    /// For https: your own certificate and those that vouch for it, PEM, for a server that asks for one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CLIENT_CERT",
+        hide_env_values = true,
+        requires = "tls_key"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CLIENT_KEY",
+        hide_env_values = true,
+        requires = "tls_cert"
+    )]
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Connection {
+    fn own(&self) -> Option<(&Path, &Path)> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
 }
 
 /// Whether a request is sent again if it is not known whether the first one arrived.
@@ -107,12 +131,19 @@ impl Client {
     pub fn new(connection: &Connection) -> Result<Self, Failure> {
         let base = address(&connection.server)?;
         let ca_file = connection.ca_file.as_deref();
-        let trust = match (base.scheme(), ca_file) {
-            ("https", ca_file) => trust::config(ca_file)?,
+        let for_tls = [
+            ("--ca-file", ca_file),
+            ("--tls-cert", connection.tls_cert.as_deref()),
+        ];
+        let for_tls = for_tls
+            .into_iter()
+            .find_map(|(flag, path)| Some((flag, path?)));
+        let trust = match (base.scheme(), for_tls) {
+            ("https", _) => trust::config(ca_file, connection.own())?,
             (_, None) => trust::none()?,
-            (_, Some(path)) => {
+            (_, Some((flag, path))) => {
                 return Err(Failure::usage(format!(
-                    "SC7001: --ca-file {} is for https, and {} is not encrypted; write https://, \
+                    "SC7001: {flag} {} is for https, and {} is not encrypted; write https://, \
                      or leave the file out",
                     path.display(),
                     connection.server
@@ -123,7 +154,14 @@ impl Client {
             Some(path) => path.clone(),
             None => data_dir::default().join(auth::TOKEN_FILE),
         };
-        let token = auth::read(&path).map_err(|error| {
+        // A certificate may say who asks; then no token need be there.
+        let alone = connection.own().is_some() && connection.token_file.is_none() && !path.exists();
+        let token = if alone {
+            Ok(String::new())
+        } else {
+            auth::read(&path)
+        };
+        let token = token.map_err(|error| {
             let text = format!(
                 "{error}\n  a server makes it in its data directory at its first start (`sichen dev` \
                  starts one here); name it with --token-file or SICHEN_TOKEN_FILE"
@@ -171,10 +209,10 @@ impl Client {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut request = self
-                .http
-                .request(method.clone(), url.clone())
-                .bearer_auth(&self.token);
+            let mut request = self.http.request(method.clone(), url.clone());
+            if !self.token.is_empty() {
+                request = request.bearer_auth(&self.token);
+            }
             if let Some((kind, bytes)) = &body {
                 request = request.header("content-type", *kind).body(bytes.clone());
             }
@@ -300,6 +338,19 @@ impl Client {
         self.posted(path, body, repeat).await
     }
 
+    /// Asks for something whose answer is a secret. A server derives that of a repeat from the caller's
+    /// token; without one the request is sent once.
+    pub async fn post_for_secret<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
+        match self.token.is_empty() {
+            true => self.post_once(path, body).await,
+            false => self.post(path, Some(body), false).await,
+        }
+    }
+
     /// Asks for something to be done, and does not ask again by itself if the answer is lost.
     pub async fn post_once<T: DeserializeOwned>(
         &self,
@@ -413,6 +464,13 @@ fn tls_hint(error: &reqwest::Error) -> Option<&'static str> {
         }
         rustls::Error::InvalidMessage(_) => {
             "this server speaks no TLS: write http:// if that is meant"
+        }
+        rustls::Error::AlertReceived(rustls::AlertDescription::CertificateExpired) => {
+            "the certificate of --tls-cert or SICHEN_CLIENT_CERT is over, or not begun: have it renewed"
+        }
+        rustls::Error::AlertReceived(_) => {
+            "the server may want a certificate that it trusts, for a client: give --tls-cert and \
+             --tls-key, or SICHEN_CLIENT_CERT and SICHEN_CLIENT_KEY"
         }
         _ => "client and server do not agree on TLS 1.2 or 1.3",
     })

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use sichen_core::document::Duration as Length;
 use sichen_core::lease::Rhythm;
 use sichen_core::name::nearest;
+use sichen_server::tls::{Clients, Wanted};
 use sichen_store::postgres::Options;
 
 use crate::data_dir;
@@ -53,6 +54,12 @@ pub struct ServerConfig {
     /// The key of that certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
+    /// Certificates, PEM, that may vouch for clients; those are then asked for theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// From whom a certificate is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_client_auth: Option<ClientAuth>,
     /// How often workers beat.
     pub beat: Option<Length>,
     /// How long a worker's session lives without a beat.
@@ -69,6 +76,28 @@ pub struct ServerConfig {
     pub store_call_timeout: Option<Length>,
     pub store_lock_timeout: Option<Length>,
     pub store_idle_timeout: Option<Length>,
+}
+
+/// From whom a server wants a certificate, if it asks for any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// From nobody; one that is shown must be good, and may say who asks.
+    Optional,
+    /// From workers: without one no session begins.
+    Workers,
+    /// From everybody: without one no connection is made.
+    Required,
+}
+
+impl ClientAuth {
+    fn wanted(self) -> Wanted {
+        match self {
+            ClientAuth::Optional => Wanted::Optional,
+            ClientAuth::Workers => Wanted::Workers,
+            ClientAuth::Required => Wanted::Required,
+        }
+    }
 }
 
 /// Bounds of a length of time.
@@ -119,6 +148,8 @@ impl ServerConfig {
             allow_plaintext: Some(false),
             tls_cert: None,
             tls_key: None,
+            tls_client_ca: None,
+            tls_client_auth: None,
             beat: Some(Length(worker.beat)),
             session_ttl: Some(Length(worker.ttl)),
             node_beat: Some(Length(node.beat)),
@@ -150,6 +181,8 @@ impl ServerConfig {
             allow_plaintext: self.allow_plaintext.or(below.allow_plaintext),
             tls_cert: cert,
             tls_key: key,
+            tls_client_ca: self.tls_client_ca.or(below.tls_client_ca),
+            tls_client_auth: self.tls_client_auth.or(below.tls_client_auth),
             beat: self.beat.or(below.beat),
             session_ttl: self.session_ttl.or(below.session_ttl),
             node_beat: self.node_beat.or(below.node_beat),
@@ -221,6 +254,12 @@ impl ServerConfig {
         if whole.tls_cert.is_some() != whole.tls_key.is_some() {
             problems.push("tls_cert, tls_key: give both or neither".to_owned());
         }
+        if whole.tls_client_ca.is_some() && whole.tls_cert.is_none() {
+            problems.push("tls_client_ca: give tls_cert and tls_key too".to_owned());
+        }
+        if whole.tls_client_auth.is_some() && whole.tls_client_ca.is_none() {
+            problems.push("tls_client_auth: give tls_client_ca too".to_owned());
+        }
         problems
     }
 
@@ -248,6 +287,13 @@ impl ServerConfig {
             advertise: whole.advertise,
             beyond_loopback: whole.allow_plaintext == Some(true),
             tls: whole.tls_cert.zip(whole.tls_key),
+            clients: whole.tls_client_ca.map(|ca| Clients {
+                ca,
+                wanted: whole
+                    .tls_client_auth
+                    .unwrap_or(ClientAuth::Required)
+                    .wanted(),
+            }),
             worker: rhythm(whole.beat, whole.session_ttl),
             node: rhythm(whole.node_beat, whole.node_lease),
             retention: length(whole.retention),

@@ -23,7 +23,7 @@ use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
 use sichen_server::rest::wire::OldTransaction;
 use sichen_server::rest::{About, Importer};
-use sichen_server::tls::Tls;
+use sichen_server::tls::{Clients, Tls};
 use sichen_store::postgres::{self, PostgresBeacon};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -55,6 +55,8 @@ pub struct Node {
     pub beyond_loopback: bool,
     /// Its certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether, and from whom, it wants certificates.
+    pub clients: Option<Clients>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
     /// Its own beat and lease.
@@ -94,7 +96,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     let tokens = Tokens::open(&data).map_err(|e| Failure::new(Exit::Denied, e.to_string()))?;
     let tls = match &node.tls {
         Some((cert, key)) => {
-            let tls = Tls::open(cert, key);
+            let tls = Tls::open_to(cert, key, node.clients.clone());
             Some(Arc::new(tls.map_err(|e| Failure::usage(e.to_string()))?))
         }
         None => None,

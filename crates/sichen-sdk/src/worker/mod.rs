@@ -103,7 +103,7 @@ pub struct Drained {
 #[derive(Debug)]
 pub struct Builder {
     servers: Vec<String>,
-    ca_pem: Option<Vec<u8>>,
+    trust: stream::Trust,
     join_token: Option<String>,
     name: Option<String>,
     pool: String,
@@ -148,7 +148,7 @@ impl Worker {
     pub fn builder() -> Builder {
         Builder {
             servers: Vec::new(),
-            ca_pem: None,
+            trust: stream::Trust::default(),
             join_token: None,
             name: None,
             pool: "default".to_owned(),
@@ -222,7 +222,16 @@ impl Builder {
     /// those that this machine trusts.
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Builder {
-        self.ca_pem = Some(pem.into());
+        self.trust.ca_pem = Some(pem.into());
+        self
+    }
+
+    /// For `https`: files, PEM, with the worker's own certificate (and those that vouch for it) and its
+    /// key, for servers that ask for one. They are read whenever the worker dials, so renewed ones are
+    /// taken up.
+    #[must_use]
+    pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Builder {
+        self.trust.own = Some((cert.into(), key.into()));
         self
     }
 
@@ -416,7 +425,7 @@ impl Builder {
         let servers = self
             .servers
             .iter()
-            .map(|address| stream::endpoint(address, self.ca_pem.as_deref()))
+            .map(|address| stream::endpoint(address, &self.trust))
             .collect::<Result<_, _>>()?;
         let data_dir = match (self.opened, self.data_dir) {
             (Some(opened), _) => opened,
@@ -446,7 +455,7 @@ impl Builder {
             journal,
             data_dir,
             registry: self.registry,
-            dialler: stream::Dialler::new(servers, self.ca_pem, self.join_token, output)?,
+            dialler: stream::Dialler::new(servers, self.trust, self.join_token, output)?,
             orders,
             drain_grace_ms: self.drain_grace_ms,
             on_signals: self.on_signals,

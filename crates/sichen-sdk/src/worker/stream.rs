@@ -7,6 +7,7 @@
 //! # Not here
 //! When to dial and what to say (`session`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sichen_proto::MAX_MESSAGE_BYTES;
@@ -15,7 +16,7 @@ use sichen_proto::v1::sessions_client::SessionsClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Uri};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Uri};
 
 use super::{Error, outputs};
 use crate::output::AttemptOutput;
@@ -37,11 +38,32 @@ pub(super) enum StreamEvent {
     Closed(String),
 }
 
+/// Whom a worker trusts, and as whom it shows itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trust {
+    /// Certificates, PEM, that may vouch for a server; none: those of this machine.
+    pub(super) ca_pem: Option<Vec<u8>>,
+    /// Files with the worker's own certificate and its key, read whenever it dials.
+    pub(super) own: Option<(PathBuf, PathBuf)>,
+}
+
+impl Trust {
+    fn identity(&self) -> Result<Option<Identity>, String> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let Some((cert, key)) = &self.own else {
+            return Ok(None);
+        };
+        Ok(Some(Identity::from_pem(read(cert)?, read(key)?)))
+    }
+}
+
 /// An address to dial.
 ///
 /// # Errors
 /// Not an `http://` or `https://` address; certificates that can't be read.
-pub(super) fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint, Error> {
+pub(super) fn endpoint(address: &str, trust: &Trust) -> Result<Endpoint, Error> {
     let bad = |why: String| Error::Config(format!("server address {address:?}: {why}"));
     let encrypted = address.starts_with("https://");
     if !encrypted && !address.starts_with("http://") {
@@ -52,10 +74,13 @@ pub(super) fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint,
     let mut endpoint =
         Endpoint::from_shared(address.to_owned()).map_err(|error| bad(error.to_string()))?;
     if encrypted {
-        let tls = match ca_pem {
+        let mut tls = match &trust.ca_pem {
             Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
             None => ClientTlsConfig::new().with_native_roots(),
         };
+        if let Some(identity) = trust.identity().map_err(bad)? {
+            tls = tls.identity(identity);
+        }
         endpoint = endpoint
             .tls_config(tls)
             .map_err(|error| bad(chain(&error)))?;
@@ -71,8 +96,8 @@ pub(super) fn endpoint(address: &str, ca_pem: Option<&[u8]>) -> Result<Endpoint,
 /// Knows the servers and opens one stream at a time.
 #[derive(Debug)]
 pub(super) struct Dialler {
-    servers: Vec<Endpoint>,
-    ca_pem: Option<Vec<u8>>,
+    servers: Vec<Uri>,
+    trust: Trust,
     next: usize,
     dialled: Option<Uri>,
     token: Option<MetadataValue<Ascii>>,
@@ -82,7 +107,7 @@ pub(super) struct Dialler {
 impl Dialler {
     pub(super) fn new(
         servers: Vec<Endpoint>,
-        ca_pem: Option<Vec<u8>>,
+        trust: Trust,
         join_token: Option<String>,
         output: AttemptOutput,
     ) -> Result<Dialler, Error> {
@@ -99,8 +124,8 @@ impl Dialler {
             })
             .transpose()?;
         Ok(Dialler {
-            servers,
-            ca_pem,
+            servers: servers.iter().map(|server| server.uri().clone()).collect(),
+            trust,
             next: 0,
             dialled: None,
             token,
@@ -110,22 +135,22 @@ impl Dialler {
 
     /// Whether a server may send us there: never from TLS to a connection without.
     fn may_dial(&self, address: &str) -> bool {
-        let plain = |e: &Endpoint| e.uri().scheme_str() == Some("http");
+        let plain = |uri: &Uri| uri.scheme_str() == Some("http");
         address.starts_with("https://") || self.servers.iter().any(plain)
     }
 
     /// The servers in turn; not the one that was dialled last, where there is another.
-    fn next_server(&mut self) -> Endpoint {
+    fn next_server(&mut self) -> Uri {
         let mut turn = || {
-            let endpoint = self.servers[self.next % self.servers.len()].clone();
+            let uri = self.servers[self.next % self.servers.len()].clone();
             self.next = self.next.wrapping_add(1);
-            endpoint
+            uri
         };
-        let endpoint = turn();
-        if self.dialled.as_ref() == Some(endpoint.uri()) {
+        let uri = turn();
+        if self.dialled.as_ref() == Some(&uri) {
             return turn();
         }
-        endpoint
+        uri
     }
 
     /// The next stream: the preferred address if it is one, else the servers in turn.
@@ -139,11 +164,12 @@ impl Dialler {
         mpsc::Sender<v1::WorkerMessage>,
         impl Future<Output = ()> + Send + 'static,
     ) {
-        let endpoint = preferred
+        let uri = preferred
             .filter(|address| self.may_dial(address))
-            .and_then(|address| endpoint(address, self.ca_pem.as_deref()).ok())
+            .and_then(|address| address.parse::<Uri>().ok())
             .unwrap_or_else(|| self.next_server());
-        self.dialled = Some(endpoint.uri().clone());
+        self.dialled = Some(uri.clone());
+        let trust = self.trust.clone();
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let token = self.token.clone();
         let (asks, questions) = mpsc::channel(outputs::MAX_OUTPUT_QUESTIONS);
@@ -152,10 +178,9 @@ impl Dialler {
         let answers = outputs::answer(self.output.clone(), questions, way_out.clone());
         let stream = async move {
             tokio::time::sleep(after).await;
-            let uri = endpoint.uri().clone();
             let asked = |question| outputs::take(question, &asks, &way_out);
             let ended = tokio::select! {
-                ended = talk(endpoint, token, messages, number, &events, asked) => ended,
+                ended = talk(&uri, &trust, token, messages, number, &events, asked) => ended,
                 // It answers as long as `asks` is there.
                 () = answers => Ok(()),
             };
@@ -171,13 +196,16 @@ impl Dialler {
 }
 
 async fn talk(
-    endpoint: Endpoint,
+    uri: &Uri,
+    trust: &Trust,
     token: Option<MetadataValue<Ascii>>,
     messages: mpsc::Receiver<v1::WorkerMessage>,
     number: u64,
     events: &mpsc::Sender<(u64, StreamEvent)>,
     asked: impl Fn(v1::ReadOutput),
 ) -> Result<(), String> {
+    // By the files of now.
+    let endpoint = endpoint(&uri.to_string(), trust).map_err(|error| error.to_string())?;
     let channel = endpoint.connect().await.map_err(|error| chain(&error))?;
     let mut client = SessionsClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -217,7 +245,12 @@ async fn talk(
 }
 
 fn say(status: &tonic::Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    let what = format!("{:?}: {}", status.code(), status.message());
+    // A server that refuses the certificate says so below what TLS is spoken through.
+    match std::error::Error::source(status) {
+        Some(source) => format!("{what}: {}", chain(source)),
+        None => what,
+    }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

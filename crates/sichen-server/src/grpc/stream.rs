@@ -21,6 +21,7 @@ use tonic::{Status, Streaming};
 
 use super::streams::{Out, Streams};
 use super::{JoinAuth, Refusal, convert};
+use crate::tls::Peer;
 
 /// Messages of one stream that are handled together.
 const CHUNK: usize = 1_024;
@@ -48,6 +49,31 @@ pub(super) struct Stream {
 pub(super) struct Pass {
     pub(super) auth: Arc<dyn JoinAuth>,
     pub(super) token: String,
+    /// Whom its certificate names, if it showed one.
+    pub(super) peer: Option<Arc<Peer>>,
+    /// Whether it must have shown one.
+    pub(super) certified: bool,
+}
+
+impl Pass {
+    async fn judge(&self) -> Result<Option<Bounds>, Refusal> {
+        let named = self.peer.as_ref().and_then(|peer| peer.token());
+        match named.filter(|_| self.token.is_empty()) {
+            Some(name) => self.auth.judge_named(name).await,
+            None => self.auth.judge(&self.token).await,
+        }
+    }
+
+    /// Why a worker of this name may not come with its certificate, if so.
+    fn misnamed(&self, name: &Name) -> Option<String> {
+        let peer = self.peer.as_ref()?;
+        (!peer.may_be_worker(name.as_str())).then(|| {
+            format!(
+                "SC4033: the client certificate is not for the worker {name}; one for it has the \
+                 alternative name `URI:sichen:worker/{name}`"
+            )
+        })
+    }
 }
 
 /// Why a stream ends.
@@ -210,7 +236,13 @@ impl Stream {
 
     /// What this worker may be, now: its token may have been taken back since it came.
     async fn bounds(&self) -> Result<Option<Bounds>, Cut> {
-        let (code, text) = match self.pass.auth.judge(&self.pass.token).await {
+        if self.pass.certified && self.pass.peer.is_none() {
+            let text = "SC4032: this server takes workers with a client certificate alone; give \
+                        --tls-cert and --tls-key";
+            self.send(convert::refused("no-certificate", text)).await?;
+            return Err(Cut);
+        }
+        let (code, text) = match self.pass.judge().await {
             Ok(bounds) => return Ok(bounds),
             Err(Refusal::Unknown) => (
                 "bad-join-token",
@@ -254,6 +286,11 @@ impl Stream {
             && let Some(message) = outside(&bounds, &hello)
         {
             self.send(convert::refused("outside-join-token", &message))
+                .await?;
+            return Err(Cut);
+        }
+        if let Some(message) = self.pass.misnamed(&hello.worker.name) {
+            self.send(convert::refused("other-certificate", &message))
                 .await?;
             return Err(Cut);
         }
@@ -324,7 +361,7 @@ impl Stream {
         };
         // Without its token a session is not renewed: its leases end with it. While nobody can judge
         // it, the session itself is the judge.
-        let judged = self.pass.auth.judge(&self.pass.token).await;
+        let judged = self.pass.judge().await;
         if let Err(Refusal::Unknown | Refusal::Over(_)) = judged {
             self.bounds().await?;
         }

@@ -9,11 +9,13 @@
 //! # Not here
 //! Connections and their limits ([`crate::Server`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,6 +26,7 @@ use super::answer::Failed;
 use super::keyed::Claimed;
 use super::{Api, access, keyed};
 use crate::access::Refusal;
+use crate::tls::Peer;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
@@ -61,6 +64,17 @@ fn bearer(headers: &HeaderMap) -> &str {
     }
 }
 
+/// The access token for which the client's certificate stands: where none is sent, and no browser asks,
+/// which would show it for another site's page as well.
+fn certified(parts: &Parts) -> Option<&str> {
+    let headers = &parts.headers;
+    let told = [AUTHORIZATION.as_str(), "origin", "sec-fetch-site", "cookie"];
+    if told.iter().any(|name| headers.contains_key(*name)) {
+        return None;
+    }
+    parts.extensions.get::<Arc<Peer>>()?.token()
+}
+
 /// Why who asks is not believed.
 fn unbelieved(refusal: Refusal) -> Failed {
     match refusal {
@@ -93,7 +107,11 @@ fn room(api: &Api) -> Result<OwnedSemaphorePermit, Failed> {
 async fn carried_out(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let bearer = bearer(&parts.headers).to_owned();
-    let mut caller = match api.0.access.caller(&bearer).await {
+    let believed = match certified(&parts) {
+        Some(name) => api.0.access.named_caller(name).await,
+        None => api.0.access.caller(&bearer).await,
+    };
+    let mut caller = match believed {
         Ok(caller) => caller,
         Err(refusal) => return unbelieved(refusal).into_response(),
     };

@@ -114,6 +114,12 @@ pub(super) async fn claim(
     let Some(key) = key(parts)? else {
         return Ok(Claimed::Free);
     };
+    if path == SECRET && bearer.is_empty() {
+        return Err(Failed::bad(
+            "SC6026: with an `Idempotency-Key` the new secret is derived from the caller's token, and this \
+             caller is known by a certificate; send it without the header",
+        ));
+    }
     let context = &api.0.engine.context;
     let claim = ClaimKey {
         // One caller's keys are nothing to another, who may not even learn that they are taken.

@@ -109,6 +109,8 @@ fn client(args: &ClientArgs) -> Result<ExitCode, Failure> {
         server,
         token_file,
         ca_file,
+        tls_cert,
+        tls_key,
     } = &args.connection;
     let token_file = token_file.clone();
     let token_file = token_file.unwrap_or_else(|| data_dir::default().join(auth::TOKEN_FILE));
@@ -116,13 +118,22 @@ fn client(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let mut config = Map::new();
     config.insert("server".to_owned(), server.as_str().into());
     config.insert("token_file".to_owned(), text(&token_file));
-    if let Some(path) = ca_file {
-        config.insert("ca_file".to_owned(), text(path));
+    let files = [
+        ("ca_file", ca_file),
+        ("tls_cert", tls_cert),
+        ("tls_key", tls_key),
+    ];
+    for (key, path) in files {
+        if let Some(path) = path {
+            config.insert(key.to_owned(), text(path));
+        }
     }
     let said = [
         ("server", "--server", "SICHEN_SERVER"),
         ("token_file", "--token-file", "SICHEN_TOKEN_FILE"),
         ("ca_file", "--ca-file", "SICHEN_CA_FILE"),
+        ("tls_cert", "--tls-cert", "SICHEN_CLIENT_CERT"),
+        ("tls_key", "--tls-key", "SICHEN_CLIENT_KEY"),
     ];
     let said = said.map(|(key, flag, variable)| Said {
         key,

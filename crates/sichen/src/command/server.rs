@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use sichen_core::document::Duration as Length;
 
 use super::worker::stdin_end;
-use crate::config::{self, Said, ServerConfig, Setting};
+use crate::config::{self, ClientAuth, Said, ServerConfig, Setting};
 use crate::failure::Failure;
 use crate::output;
 use crate::serve;
@@ -47,6 +47,24 @@ pub struct Server {
         requires = "tls_cert"
     )]
     tls_key: Option<PathBuf>,
+    /// Certificates, PEM, that may vouch for clients: those are asked for theirs. A renewed file is taken
+    /// up within a minute.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_TLS_CLIENT_CA",
+        hide_env_values = true
+    )]
+    tls_client_ca: Option<PathBuf>,
+    /// From whom a certificate is wanted: nobody (one that is shown must be good), workers, or everybody
+    /// [default: required].
+    #[arg(
+        long,
+        value_name = "WHO",
+        env = "SICHEN_TLS_CLIENT_AUTH",
+        hide_env_values = true
+    )]
+    tls_client_auth: Option<ClientAuth>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -115,6 +133,8 @@ fn told(args: Server) -> Result<Told, Failure> {
     let options = ServerConfig {
         tls_cert: args.tls_cert,
         tls_key: args.tls_key,
+        tls_client_ca: args.tls_client_ca,
+        tls_client_auth: args.tls_client_auth,
         ..args.node.config()
     };
     let Some(path) = args.config else {
@@ -138,6 +158,16 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
         ("allow_plaintext", "--allow-plaintext", None),
         ("tls_cert", "--tls-cert", Some("SICHEN_TLS_CERT")),
         ("tls_key", "--tls-key", Some("SICHEN_TLS_KEY")),
+        (
+            "tls_client_ca",
+            "--tls-client-ca",
+            Some("SICHEN_TLS_CLIENT_CA"),
+        ),
+        (
+            "tls_client_auth",
+            "--tls-client-auth",
+            Some("SICHEN_TLS_CLIENT_AUTH"),
+        ),
         ("session_ttl", "--session-ttl", None),
         ("beat", "--beat", None),
         ("retention", "--retention", None),

@@ -161,7 +161,7 @@ async fn create(args: &Create) -> Result<(), Failure> {
     let client = Client::new(&args.connection)?;
     // Made before the token is, so that no secret is lost for want of a place.
     let file = args.out.as_deref().map(place).transpose()?;
-    let made = client.post::<MadeToken>(&["tokens"], Some(&asked), false);
+    let made = client.post_for_secret::<MadeToken>(&["tokens"], &asked);
     let mut made = match made.await {
         Ok(made) => made,
         Err(failure) => {

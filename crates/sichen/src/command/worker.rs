@@ -61,6 +61,24 @@ pub struct Worker {
         hide_env_values = true
     )]
     ca_file: Option<PathBuf>,
+    /// For https: its own certificate and those that vouch for it, PEM, for servers that ask for one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CLIENT_CERT",
+        hide_env_values = true,
+        requires = "tls_key"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_CLIENT_KEY",
+        hide_env_values = true,
+        requires = "tls_cert"
+    )]
+    tls_key: Option<PathBuf>,
     /// A name for people [default: the host's].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -155,6 +173,8 @@ pub fn settings(args: Worker) -> Result<Vec<Setting>, Failure> {
             Some("SICHEN_JOIN_TOKEN_FILE"),
         ),
         ("ca_file", "--ca-file", Some("SICHEN_CA_FILE")),
+        ("tls_cert", "--tls-cert", Some("SICHEN_CLIENT_CERT")),
+        ("tls_key", "--tls-key", Some("SICHEN_CLIENT_KEY")),
         ("name", "--name", None),
         ("pool", "--pool", None),
         ("slots", "--slots", None),
@@ -192,6 +212,9 @@ fn configuration(args: Worker) -> Result<Config, Failure> {
         config.join_token_file = file.exists().then_some(file);
     }
     config.ca_file = args.ca_file.or(config.ca_file);
+    if args.tls_cert.is_some() {
+        (config.tls_cert, config.tls_key) = (args.tls_cert, args.tls_key);
+    }
     config.name = args.name.or(config.name);
     config.pool = args.pool.unwrap_or(config.pool);
     config.slots = args.slots.unwrap_or(config.slots);

@@ -229,6 +229,8 @@ async fn stage(
         server: crew.address.clone(),
         token_file: Some(crew.server_data().join(sichen_server::auth::TOKEN_FILE)),
         ca_file: None,
+        tls_cert: None,
+        tls_key: None,
     })
     .map_err(|failure| anyhow!("{}", failure.text))?;
     let hire = Hire {

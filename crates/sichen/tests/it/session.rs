@@ -78,7 +78,7 @@ async fn server_with(auth: Arc<dyn JoinAuth>) -> Server {
         settings,
     ));
     let running = engine.clone().start();
-    let service = grpc::service(engine.clone(), streams.clone(), auth);
+    let service = grpc::service(engine.clone(), streams.clone(), auth, false);
     let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
     tokio::spawn(
         tonic::transport::Server::builder()

@@ -1,20 +1,26 @@
 //! Claims about TLS: a server with a certificate, clients and workers that check it.
 
 use std::fs::Permissions;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::Signal;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    SanType,
+};
 use tempfile::TempDir;
 
-use crate::program::{Client, Process, out, spawn, start, until};
+use crate::program::{Client, Process, command, err, out, spawn, spawned, start, until};
 
 const JOB: &str = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: greet }\nspec: { run: { handler: echo }, shards: { count: 3 } }\n";
 
 /// Files of an authority, and a server's certificate signed by it.
 struct Authority {
     dir: TempDir,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
@@ -22,9 +28,13 @@ impl Authority {
         let dir = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Not the default, which is every certificate's: whose name is its issuer's seems signed by itself.
+        let own = dir.path().display().to_string();
+        params.distinguished_name.push(DnType::CommonName, own);
         let key = KeyPair::generate().unwrap();
         let ca = params.self_signed(&key).unwrap();
         std::fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
+        std::fs::write(dir.path().join("ca.key"), key.serialize_pem()).unwrap();
         let issuer = Issuer::new(params, key);
         let key = KeyPair::generate().unwrap();
         let names = vec!["localhost".to_owned()];
@@ -34,11 +44,39 @@ impl Authority {
         let path = dir.path().join("key.pem");
         std::fs::write(&path, key.serialize_pem()).unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        Self { dir }
+        Self { dir, issuer }
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// A client's certificate with these names: the options by which it is shown.
+    fn client(&self, file: &str, names: &[&str]) -> [String; 4] {
+        self.client_like(file, names, |_| {})
+    }
+
+    /// The same, of which something is otherwise.
+    fn client_like(
+        &self,
+        file: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> [String; 4] {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let names = names
+            .iter()
+            .map(|&name| SanType::URI(name.try_into().unwrap()));
+        params.subject_alt_names = names.collect();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        let paths = ["pem", "key"].map(|kind| self.file(&format!("{file}.{kind}")));
+        std::fs::write(&paths[0], cert.pem()).unwrap();
+        std::fs::write(&paths[1], key.serialize_pem()).unwrap();
+        let [cert, key] = paths.map(|path| path.to_str().unwrap().to_owned());
+        ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
     }
 
     fn ca(&self) -> String {
@@ -48,23 +86,20 @@ impl Authority {
 
 /// A server with that certificate, at a name that it is for.
 fn server(authority: &Authority, data: &Path) -> (Process, String) {
+    server_with(authority, data, &[])
+}
+
+fn server_with(authority: &Authority, data: &Path, more: &[&str]) -> (Process, String) {
     let text = |path: PathBuf| path.to_str().unwrap().to_owned();
     let (cert, key) = (
         text(authority.file("cert.pem")),
         text(authority.file("key.pem")),
     );
     let data = data.to_str().unwrap();
-    let process = start(&[
-        "server",
-        "--data",
-        data,
-        "--listen",
-        "127.0.0.1:0",
-        "--tls-cert",
-        &cert,
-        "--tls-key",
-        &key,
-    ]);
+    let mut words = vec!["server", "--data", data, "--listen", "127.0.0.1:0"];
+    words.extend(["--tls-cert", &cert, "--tls-key", &key]);
+    words.extend(more);
+    let process = start(&words);
     let url = process.url.replace("127.0.0.1", "localhost");
     assert!(url.starts_with("https://"), "{url}");
     (process, url)
@@ -179,5 +214,227 @@ fn other_machines_are_served_with_a_certificate_or_when_told_so() {
     until("the server answers", || {
         let asked = Client::new(&url, &data).run(&format!("runs -o json --ca-file {}", ours.ca()));
         out(&asked).contains("items")
+    });
+}
+
+/// What `openssl s_client` is told by the server when it asks for its health, with these options; `None`
+/// if this machine has no openssl.
+fn openssl(authority: &Authority, url: &str, more: &[String]) -> Option<String> {
+    let address = url.strip_prefix("https://").unwrap();
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-quiet", "-verify_return_error", "-servername"]);
+    command.args(["localhost", "-CAfile", &authority.ca(), "-connect", address]);
+    let more = more.iter().map(|word| word.replace("--tls-", "-"));
+    let piped = command
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = match piped.stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("skipped: no openssl here: {error}");
+            return None;
+        }
+    };
+    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let mut stdin = child.stdin.take().unwrap();
+    // It may have been turned away before it reads this.
+    let _ = stdin.write_all(ask.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    Some(format!("{}{}", out(&output), err(&output)))
+}
+
+/// A command of a client that has no token of its own to show.
+fn without_token(authority: &Authority, url: &str, shown: &[String], words: &str) -> Output {
+    let mut command = command(&words.split_whitespace().collect::<Vec<_>>());
+    command.env("HOME", authority.dir.path().join("nobody"));
+    command.args(["--server", url, "--ca-file", &authority.ca()]);
+    command.args(shown).output().unwrap()
+}
+
+#[test]
+fn a_server_that_requires_certificates_speaks_to_those_who_show_a_good_one() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let data = ours.file("data");
+    let (_server, url) = server_with(&ours, &data, &["--tls-client-ca", &ours.ca()]);
+    let good = ours.client("good", &[]);
+    let bad = theirs.client("bad", &[]);
+    if let Some(told) = openssl(&ours, &url, &[]) {
+        assert!(!told.contains("200 OK") && told.contains("alert"), "{told}");
+        let told = openssl(&ours, &url, &bad).unwrap();
+        assert!(!told.contains("200 OK") && told.contains("alert"), "{told}");
+        let told = openssl(&ours, &url, &good).unwrap();
+        assert!(told.contains("200 OK"), "{told}");
+    }
+    // The command line too, with the token that says who asks.
+    let c = Client::new(&url, &data);
+    let trust = format!("--ca-file {}", ours.ca());
+    let errors = c.fails(&format!("runs {trust}"), 1);
+    assert!(
+        errors.contains("SC7012") && errors.contains("--tls-cert"),
+        "{errors}"
+    );
+    c.ok(&format!("runs {trust} {}", good.join(" ")));
+    let errors = c.fails(&format!("runs {trust} {}", bad.join(" ")), 1);
+    assert!(errors.contains("SC7012"), "{errors}");
+    let none = format!("--tls-cert {} --tls-key {}", data.display(), good[3]);
+    assert!(
+        c.fails(&format!("runs {trust} {none}"), 2)
+            .contains("SC7016")
+    );
+    // A certificate that names nobody is no token.
+    let denied = without_token(&ours, &url, &good, "runs");
+    assert!(err(&denied).contains("SC6001"), "{denied:?}");
+    // In clear nothing is shown, which is told.
+    let clear = Client::new(&url.replace("https", "http"), &data);
+    let errors = clear.fails(&format!("runs {}", good.join(" ")), 2);
+    assert!(
+        errors.contains("SC7001") && errors.contains("--tls-cert"),
+        "{errors}"
+    );
+}
+
+/// Certificates that were good, will be good, or are good for something else.
+#[test]
+fn a_certificate_that_is_over_or_not_for_clients_is_refused_where_none_is_wanted_too() {
+    let ours = Authority::new();
+    let data = ours.file("data");
+    let more = [
+        "--tls-client-ca",
+        &ours.ca(),
+        "--tls-client-auth",
+        "optional",
+    ];
+    let (_server, url) = server_with(&ours, &data, &more);
+    let names = ["sichen:token/ci"];
+    let over = ours.client_like("over", &names, |params| {
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    });
+    let early = ours.client_like("early", &names, |params| {
+        params.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    });
+    let servers = ours.client_like("servers", &names, |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    });
+    let trust = format!("--ca-file {}", ours.ca());
+    let c = Client::new(&url, &data);
+    for (shown, told) in [
+        (&over, "is over"),
+        (&early, "is over"),
+        (&servers, "for a client"),
+    ] {
+        // Though its token is right.
+        let errors = c.fails(&format!("runs {trust} {}", shown.join(" ")), 1);
+        assert!(
+            errors.contains("SC7012") && errors.contains(told),
+            "{errors}"
+        );
+        if let Some(told) = openssl(&ours, &url, shown) {
+            assert!(!told.contains("200 OK") && told.contains("alert"), "{told}");
+        }
+    }
+    if let Some(told) = openssl(&ours, &url, &over) {
+        assert!(told.contains("certificate expired"), "{told}");
+    }
+    c.ok(&format!("runs {trust}"));
+
+    // A worker says why it does not come, and comes when its files are renewed.
+    let log = ours.file("worker.log");
+    let mut words = command(&["worker", "--builtin", "--name", "w", "--server", &url]);
+    let join = data.join("join-token");
+    words
+        .args(["--data", ours.file("w").to_str().unwrap(), "--ca-file"])
+        .args([&ours.ca(), "--join-token-file", join.to_str().unwrap()])
+        .args(&over)
+        .stderr(std::fs::File::create(&log).unwrap());
+    let _worker = spawned(words);
+    let logged = || std::fs::read_to_string(&log).unwrap();
+    until("the worker is refused", || {
+        logged().to_lowercase().contains("expired")
+    });
+    let workers = || c.json(&format!("get workers {trust}"))["items"].clone();
+    assert_eq!(workers().as_array().unwrap().len(), 0);
+    let good = ours.client("good", &[]);
+    std::fs::copy(&good[3], &over[3]).unwrap();
+    std::fs::copy(&good[1], &over[1]).unwrap();
+    until("the worker comes with its new certificate", || {
+        workers().as_array().unwrap().len() == 1
+    });
+}
+
+#[test]
+fn a_certificate_stands_for_the_token_and_the_worker_that_it_names() {
+    let ours = Authority::new();
+    let data = ours.file("data");
+    let more = [
+        "--tls-client-ca",
+        &ours.ca(),
+        "--tls-client-auth",
+        "workers",
+    ];
+    let (_server, url) = server_with(&ours, &data, &more);
+    let c = Client::new(&url, &data);
+    let trust = format!("--ca-file {}", ours.ca());
+    // Who comes with a token needs none here.
+    c.ok(&format!(
+        "token create ci --role viewer --namespace * --expires 90d {trust}"
+    ));
+    c.ok(&format!(
+        "token create hosts --join default --expires 90d {trust}"
+    ));
+    let job = ours.file("job.yaml");
+    std::fs::write(&job, JOB).unwrap();
+    c.ok(&format!("apply -f {} {trust}", job.display()));
+    let ci = ours.client("ci", &["sichen:token/ci"]);
+    let asked = without_token(&ours, &url, &ci, "get jobs");
+    assert!(out(&asked).contains("greet"), "{asked:?}");
+    let denied = without_token(&ours, &url, &ci, "pause greet");
+    assert!(err(&denied).contains("SC6002"), "{denied:?}");
+    let other = ours.client("other", &["sichen:token/nobody"]);
+    let denied = without_token(&ours, &url, &other, "get jobs");
+    assert!(err(&denied).contains("SC6001"), "{denied:?}");
+    // Another token in the request goes before it, and an administrator's certificate makes tokens too.
+    c.ok(&format!(
+        "token create boss --role admin --namespace * --expires 1d {trust}"
+    ));
+    let boss = ours.client("boss", &["sichen:token/boss"]);
+    let made = without_token(
+        &ours,
+        &url,
+        &boss,
+        "token create made --role viewer --namespace * --expires 1d",
+    );
+    assert!(out(&made).starts_with("sct_"), "{made:?}");
+    c.ok(&format!("pause greet {trust} {}", ci.join(" ")));
+    c.ok(&format!("resume greet {trust} {}", ci.join(" ")));
+    // A token for workers asks nothing.
+    let host = ours.client("host", &["sichen:token/hosts", "sichen:worker/w1"]);
+    let denied = without_token(&ours, &url, &host, "get jobs");
+    assert!(err(&denied).contains("SC6001"), "{denied:?}");
+
+    let worker = |name: &str, shown: &[String]| {
+        let own = ours.file(name);
+        let mut command = command(&["worker", "--builtin", "--name", name, "--server", &url]);
+        command.env("HOME", ours.dir.path().join("nobody"));
+        command.args(["--data", own.to_str().unwrap(), "--ca-file", &ours.ca()]);
+        spawned({
+            command.args(shown);
+            command
+        })
+    };
+    let named = worker("w1", &host);
+    let misnamed = worker("w2", &host);
+    let bare = self::worker(&data, "w3", &url, &ours.ca());
+    let run = c.json(&format!("run greet --key k --wait {trust}"));
+    assert_eq!(run["state"], "succeeded");
+    let workers = c.json(&format!("get workers {trust}"))["items"].clone();
+    assert_eq!(workers.as_array().unwrap().len(), 1, "{workers}");
+    assert_eq!(workers[0]["name"], "w1");
+    drop((named, misnamed, bare));
+    // Taken back, it opens nothing any more.
+    c.ok(&format!("token revoke ci {trust}"));
+    until("the certificate of a token that is over is refused", || {
+        err(&without_token(&ours, &url, &ci, "get jobs")).contains("SC6003")
     });
 }

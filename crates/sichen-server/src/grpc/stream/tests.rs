@@ -48,6 +48,8 @@ impl World {
         let pass = Pass {
             auth: Arc::new(Anybody),
             token: String::new(),
+            peer: None,
+            certified: false,
         };
         let stream = Stream::new(self.engine.clone(), self.streams.clone(), out, pass);
         (stream, answers)
