@@ -101,6 +101,7 @@ pub struct Wake {
     trigger: Notify,
     reap: Notify,
     backfill: Notify,
+    janitor: Notify,
     /// Whether a backfill of this node waits for its runs to close.
     backfilling: AtomicBool,
 }
@@ -158,6 +159,12 @@ impl Wake {
 }
 
 impl Engine {
+    /// Keeps closed runs for `retention` from now on.
+    pub fn keep_for(&self, retention: SignedDuration) {
+        self.janitor.keep_for(retention);
+        self.wake.janitor.notify_one();
+    }
+
     /// Wires the duties; starts nothing.
     #[must_use]
     pub fn new(
@@ -363,7 +370,8 @@ impl Engine {
         });
         running.listen();
         let e = self;
-        running.spawn("janitor", Duration::from_mins(1), None, move |now| {
+        let hint: Hint = |e| &e.wake.janitor;
+        running.spawn("janitor", Duration::from_mins(1), Some(hint), move |now| {
             let e = e.clone();
             async move {
                 let more = e.janitor.run_once(now).await?;

@@ -6,7 +6,7 @@
 //! # Not here
 //! What a user's own database keeps.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::model::DutyKey;
@@ -24,7 +24,7 @@ const BATCH: u32 = 100;
 pub struct Janitor {
     context: Context,
     coordinator: Arc<Coordinator>,
-    retention: SignedDuration,
+    retention: Mutex<SignedDuration>,
 }
 
 impl Janitor {
@@ -34,8 +34,19 @@ impl Janitor {
         Self {
             context,
             coordinator,
-            retention,
+            retention: Mutex::new(retention),
         }
+    }
+
+    /// Keeps closed runs for `retention` from its next step on.
+    pub fn keep_for(&self, retention: SignedDuration) {
+        *self.kept() = retention;
+    }
+
+    fn kept(&self) -> MutexGuard<'_, SignedDuration> {
+        self.retention
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes one batch; returns whether there may be more.
@@ -46,7 +57,8 @@ impl Janitor {
         let Some(fence) = self.coordinator.fence(&DutyKey::Janitor, now) else {
             return Ok(false);
         };
-        let before = now.checked_sub(self.retention).unwrap_or(Timestamp::MIN);
+        let retention = *self.kept();
+        let before = now.checked_sub(retention).unwrap_or(Timestamp::MIN);
         let op = self.context.op(self.coordinator.actor());
         let removed = self
             .context

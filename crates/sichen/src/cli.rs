@@ -5,7 +5,6 @@
 
 mod groups;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -19,6 +18,7 @@ use crate::command::{
     server, shards, token, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
+use crate::logging;
 use crate::names;
 use crate::output::{self, Form};
 
@@ -362,15 +362,11 @@ fn log_to_stderr(command: &Command) {
     let default = match command {
         // It makes its database fail, and says so itself.
         Command::Drill(_) => "error",
-        _ if serves => "info",
+        _ if serves => logging::DEFAULT,
         _ => "warn",
     };
     let filter = EnvFilter::try_from_env("SICHEN_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .init();
+    logging::begin(filter);
 }
 
 #[cfg(test)]

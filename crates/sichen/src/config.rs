@@ -25,6 +25,7 @@ use sichen_store::postgres::Options;
 
 use crate::data_dir;
 use crate::failure::Failure;
+use crate::logging;
 use crate::serve::Node;
 use crate::store_at::StoreAt;
 
@@ -69,6 +70,8 @@ pub struct ServerConfig {
     pub node_lease: Option<Length>,
     /// How long ended runs are kept.
     pub retention: Option<Length>,
+    /// What it logs.
+    pub log: Option<String>,
     /// Of a store in PostgreSQL: connections, and what each may take.
     pub store_connections: Option<u32>,
     pub store_connect_timeout: Option<Length>,
@@ -155,6 +158,7 @@ impl ServerConfig {
             node_beat: Some(Length(node.beat)),
             node_lease: Some(Length(node.ttl)),
             retention: Some(Length(SignedDuration::from_hours(720))),
+            log: Some(logging::DEFAULT.to_owned()),
             store_connections: Some(options.connections),
             store_connect_timeout: length(options.connect_timeout),
             store_statement_timeout: length(options.statement_timeout),
@@ -188,6 +192,7 @@ impl ServerConfig {
             node_beat: self.node_beat.or(below.node_beat),
             node_lease: self.node_lease.or(below.node_lease),
             retention: self.retention.or(below.retention),
+            log: self.log.or(below.log),
             store_connections: self.store_connections.or(below.store_connections),
             store_connect_timeout: self.store_connect_timeout.or(below.store_connect_timeout),
             store_statement_timeout: self
@@ -250,6 +255,9 @@ impl ServerConfig {
             problems.push(format!(
                 "store_connections: {connections} is outside {low} to {high}"
             ));
+        }
+        if let Err(why) = logging::parsed(whole.log.as_deref().unwrap_or(logging::DEFAULT)) {
+            problems.push(format!("log: {why}"));
         }
         if whole.tls_cert.is_some() != whole.tls_key.is_some() {
             problems.push("tls_cert, tls_key: give both or neither".to_owned());

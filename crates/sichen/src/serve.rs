@@ -31,6 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::command::import;
 use crate::config::is_dialable;
 use crate::failure::{Exit, Failure};
+use crate::live::Live;
 use crate::store_at::StoreAt;
 
 /// A transaction that is open for longer is told of.
@@ -80,6 +81,8 @@ pub struct Opened {
     held_up: Option<(String, Arc<Mutex<Vec<OldTransaction>>>)>,
     listener: TcpListener,
     address: SocketAddr,
+    /// What of its configuration changes while it runs.
+    live: Option<Live>,
 }
 
 /// Opens the data directory (nobody else may have it), the tokens and the port.
@@ -160,6 +163,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         held_up,
         listener,
         address,
+        live: None,
     })
 }
 
@@ -224,8 +228,15 @@ impl Opened {
         url(self.address, self.tls.is_some())
     }
 
+    /// The same, whose configuration is read again when it is asked to.
+    pub fn living(mut self, live: Live) -> Self {
+        self.live = Some(live);
+        self
+    }
+
     /// Serves until `stop`, then ends gracefully.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), Failure> {
+        let (live, engine) = (self.live.take(), self.engine.clone());
         let running = self.engine.start();
         tracing::info!(address = %self.address, "the server is ready");
         let watch = async {
@@ -246,6 +257,12 @@ impl Opened {
                 None => std::future::pending().await,
             }
         };
+        let live = async {
+            match live {
+                Some(live) => live.run(&engine, self.tls.as_deref()).await,
+                None => std::future::pending().await,
+            }
+        };
         let mut handing = std::pin::pin!(running.stop());
         let mut handed = None;
         // Peers have the duties before workers and clients are sent away.
@@ -260,6 +277,7 @@ impl Opened {
             () = watch => {}
             () = look => {}
             () = shine => {}
+            () = live => {}
         }
         self.streams.close().await;
         let handed = match handed {

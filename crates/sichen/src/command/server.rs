@@ -11,6 +11,8 @@ use sichen_core::document::Duration as Length;
 use super::worker::stdin_end;
 use crate::config::{self, ClientAuth, Said, ServerConfig, Setting};
 use crate::failure::Failure;
+use crate::live::Live;
+use crate::logging;
 use crate::output;
 use crate::serve;
 use crate::store_at::StoreAt;
@@ -65,6 +67,15 @@ pub struct Server {
         hide_env_values = true
     )]
     tls_client_auth: Option<ClientAuth>,
+    /// What it logs, to the error output: a level, or levels of parts of it, such as
+    /// `warn,sichen_engine=debug` [default: info].
+    #[arg(
+        long,
+        value_name = "LEVELS",
+        env = "SICHEN_LOG",
+        hide_env_values = true
+    )]
+    log: Option<String>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -126,8 +137,13 @@ impl NodeArgs {
     }
 }
 
-/// What the options say, over what the file says; and the file.
-type Told = (ServerConfig, Option<(PathBuf, Map<String, Value>)>);
+/// What a server is told.
+struct Told {
+    options: ServerConfig,
+    /// What the options say, over what the file says.
+    config: ServerConfig,
+    file: Option<(PathBuf, Map<String, Value>)>,
+}
 
 fn told(args: Server) -> Result<Told, Failure> {
     let options = ServerConfig {
@@ -135,18 +151,30 @@ fn told(args: Server) -> Result<Told, Failure> {
         tls_key: args.tls_key,
         tls_client_ca: args.tls_client_ca,
         tls_client_auth: args.tls_client_auth,
+        log: args.log.filter(|log| !log.is_empty()),
         ..args.node.config()
     };
-    let Some(path) = args.config else {
-        return Ok((options, None));
+    let read = args.config.map(|path| {
+        let read = config::read::<ServerConfig>(&path)?;
+        Ok::<_, Failure>((path, read))
+    });
+    let Some((path, read)) = read.transpose()? else {
+        return Ok(Told {
+            config: options.clone(),
+            options,
+            file: None,
+        });
     };
-    let read = config::read::<ServerConfig>(&path)?;
-    Ok((options.over(read.config), Some((path, read.keys))))
+    Ok(Told {
+        config: options.clone().over(read.config),
+        options,
+        file: Some((path, read.keys)),
+    })
 }
 
 /// What is in force with these options, and where it came from.
 pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
-    let (config, file) = told(args)?;
+    let Told { config, file, .. } = told(args)?;
     config.node()?;
     let whole = serde_json::to_value(config.whole()).unwrap_or_default();
     let whole = whole.as_object().cloned().unwrap_or_default();
@@ -171,6 +199,7 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
         ("session_ttl", "--session-ttl", None),
         ("beat", "--beat", None),
         ("retention", "--retention", None),
+        ("log", "--log", Some("SICHEN_LOG")),
     ];
     let said = flags.map(|(key, flag, variable)| Said {
         key,
@@ -185,10 +214,18 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
 /// Carries out `sichen server`: until SIGTERM or SIGINT.
 pub async fn run(args: Server) -> Result<ExitCode, Failure> {
     let until_stdin_ends = args.until_stdin_ends;
-    let (config, _) = told(args)?;
+    let Told {
+        options,
+        config,
+        file,
+    } = told(args)?;
     let node = config.node()?;
+    if let Some(log) = &config.log {
+        logging::change(log).map_err(|why| Failure::usage(format!("SC7008: log: {why}")))?;
+    }
     let stop = serve::stop_signal()?;
-    let server = serve::open(&node).await?;
+    let live = Live::new(options, file.map(|(path, _)| path), config)?;
+    let server = serve::open(&node).await?.living(live);
     output::print(&format!("ready {}\n", server.url()))?;
     if !until_stdin_ends {
         server.run(stop).await?;

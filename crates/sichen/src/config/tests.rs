@@ -53,6 +53,10 @@ fn what_can_not_be_used_is_refused_and_named() {
     check("node_lease: 2s\n", &["node_lease", "SC1310"]);
     check("store_connections: 1\n", &["store_connections", "4 to 500"]);
     check("tls_cert: a.pem\n", &["give both"]);
+    check("tls_client_ca: a.pem\n", &["tls_client_ca", "tls_cert"]);
+    check("tls_client_auth: workers\n", &["tls_client_auth"]);
+    check("tls_client_auth: some\n", &["SC7008", "1:18:"]);
+    check("log: debgu\n", &["log", "debgu", "debug"]);
     // All at once.
     check(
         "beat: 10ms\nstore_connections: 1\n",

@@ -36,6 +36,7 @@ mod guides;
 mod import;
 #[cfg(feature = "crash")]
 mod keyed;
+mod live;
 mod logs;
 mod next;
 mod outage;

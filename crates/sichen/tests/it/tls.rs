@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use rcgen::{
@@ -13,7 +14,9 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-use crate::program::{Client, Process, command, err, out, spawn, spawned, start, until};
+use crate::program::{
+    Client, Process, command, err, out, spawn, spawned, start, until, until_within,
+};
 
 const JOB: &str = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: greet }\nspec: { run: { handler: echo }, shards: { count: 3 } }\n";
 
@@ -436,5 +439,67 @@ fn a_certificate_stands_for_the_token_and_the_worker_that_it_names() {
     c.ok(&format!("token revoke ci {trust}"));
     until("the certificate of a token that is over is refused", || {
         err(&without_token(&ours, &url, &ci, "get jobs")).contains("SC6003")
+    });
+}
+
+/// Sooner than a server looks at its files by itself.
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn certificates_are_read_again_at_a_signal_and_who_is_disowned_is_cut_off() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let data = ours.file("data");
+    let clients = ours.file("clients.pem");
+    std::fs::copy(ours.ca(), &clients).unwrap();
+    let more = [
+        "--tls-client-ca",
+        clients.to_str().unwrap(),
+        "--tls-client-auth",
+        "workers",
+        "--beat",
+        "300ms",
+        "--session-ttl",
+        "1s",
+    ];
+    let (server, url) = server_with(&ours, &data, &more);
+    let c = Client::new(&url, &data);
+    let own = ours.client("host", &["sichen:worker/w1"]);
+    let log = ours.file("worker.log");
+    let both = ours.file("both.pem");
+    let cas = [ours.ca(), theirs.ca()].map(|path| std::fs::read_to_string(path).unwrap());
+    std::fs::write(&both, cas.concat()).unwrap();
+    let mut words = command(&["worker", "--builtin", "--name", "w1", "--server", &url]);
+    let join = data.join("join-token");
+    words
+        .args(["--data", ours.file("w1").to_str().unwrap(), "--ca-file"])
+        .args([both.to_str().unwrap(), "--join-token-file"])
+        .arg(&join)
+        .args(&own)
+        .stderr(std::fs::File::create(&log).unwrap());
+    let _worker = spawned(words);
+    let workers = |ca: &str| {
+        let found = c.json(&format!("get workers --ca-file {ca}"))["items"].clone();
+        found.as_array().unwrap().len()
+    };
+    until("the worker has joined", || workers(&ours.ca()) == 1);
+
+    // The server's own certificate.
+    for name in ["cert.pem", "key.pem"] {
+        std::fs::copy(theirs.file(name), ours.file(name)).unwrap();
+    }
+    server.signal(Signal::SIGHUP);
+    until_within(SOON, "the renewed certificate is shown", || {
+        c.run(&format!("runs --ca-file {}", theirs.ca()))
+            .status
+            .success()
+    });
+    assert_eq!(workers(&theirs.ca()), 1, "it stays connected");
+
+    // Nobody vouches for the worker any more: the connection that it has is cut, and it gets no other.
+    std::fs::copy(theirs.ca(), &clients).unwrap();
+    server.signal(Signal::SIGHUP);
+    let refused = || std::fs::read_to_string(&log).unwrap().to_lowercase();
+    until("the worker is cut off", || {
+        workers(&theirs.ca()) == 0 && refused().contains("unknownca")
     });
 }
