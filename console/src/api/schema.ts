@@ -2278,6 +2278,11 @@ export interface components {
             pool?: string | null;
             /** @description What it may do. */
             roles?: components["schemas"]["RoleIn"][];
+            /**
+             * @description The names that such a worker may have, each whole or, with a `*` at its end, the beginning of one;
+             *     any if empty. Workers that are bound so can't be taken for each other.
+             */
+            workers?: string[];
         };
         /** @description Planned instants of a job from now on. */
         NextInstants: {
@@ -2909,6 +2914,8 @@ export interface components {
             state: string;
             /** @description When it was last used, within five minutes. */
             used_at?: string | null;
+            /** @description The names that such a worker may have; any if empty. */
+            workers?: string[];
         };
         /** @description Tokens by name; there are at most 1,000. */
         Tokens: {
@@ -4930,6 +4937,14 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     capacities_capacity: {
@@ -4949,6 +4964,14 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     jobs_job: {
@@ -4966,6 +4989,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

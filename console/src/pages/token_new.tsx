@@ -16,6 +16,8 @@ interface RoleIn {
   role: Role;
 }
 
+const listed = (text: string) => text.split(/\s+/).filter(Boolean);
+
 const VIEWER: RoleIn = { namespace: "default", role: "viewer" };
 
 export function NewToken({
@@ -33,6 +35,7 @@ export function NewToken({
   const [roles, setRoles] = useState<RoleIn[]>([VIEWER]);
   const [pool, setPool] = useState("default");
   const [handlers, setHandlers] = useState("");
+  const [workers, setWorkers] = useState("");
   const [days, setDays] = useState(90);
   useEffect(() => {
     if (!opened) return;
@@ -43,7 +46,7 @@ export function NewToken({
   const rights: Partial<Wanted> =
     kind === "api"
       ? { roles: roles.map(({ namespace, role }) => ({ namespace: namespace.trim(), role })) }
-      : { pool: pool.trim(), handlers: handlers.split(/\s+/).filter(Boolean) };
+      : { pool: pool.trim(), handlers: listed(handlers), workers: listed(workers) };
   const ready =
     name.trim() !== "" &&
     (kind === "api" ? roles.every((one) => one.namespace.trim() !== "") : pool.trim() !== "");
@@ -94,6 +97,11 @@ export function NewToken({
             label={tokens.handlers}
             value={handlers}
             onChange={(event) => setHandlers(event.currentTarget.value)}
+          />
+          <TextInput
+            label={tokens.workers}
+            value={workers}
+            onChange={(event) => setWorkers(event.currentTarget.value)}
           />
         </>
       )}

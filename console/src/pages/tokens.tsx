@@ -121,11 +121,14 @@ function Rights({ token }: { token: Token }) {
   const { tokens } = useWords();
   const rights =
     token.kind === "join"
-      ? [tokens.joins(token.pool ?? ""), ...(token.handlers ?? [])]
+      ? [
+          tokens.joins(token.pool ?? ""),
+          ...(token.workers ?? []).map(tokens.asWorker),
+          ...(token.handlers?.length ? token.handlers : [tokens.anyHandler]),
+        ]
       : (token.roles ?? []).map(({ role, namespace }) =>
           tokens.roleIn(role, namespace === EVERYWHERE ? tokens.everywhere : namespace),
         );
-  if (token.kind === "join" && rights.length === 1) rights.push(tokens.anyHandler);
   return (
     <Group gap={4}>
       {rights.map((right) => (

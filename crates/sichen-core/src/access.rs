@@ -27,6 +27,8 @@ pub const MAX_GRANTS: usize = 100;
 pub const MAX_JOIN_HANDLERS: usize = 100;
 /// The longest name of a handler that a join token may name, in bytes.
 pub const MAX_JOIN_HANDLER_BYTES: usize = 128;
+/// Workers, or beginnings of their names, that one join token may name.
+pub const MAX_JOIN_WORKERS: usize = 100;
 
 words! {
     /// What somebody is in a namespace; each may do what those before it may.
@@ -96,6 +98,12 @@ pub enum Error {
     /// A handler's name.
     #[error("a handler's name has 1 to {MAX_JOIN_HANDLER_BYTES} bytes and no control characters")]
     Handler,
+    /// More workers than [`MAX_JOIN_WORKERS`].
+    #[error("{0} workers are named, the limit is {MAX_JOIN_WORKERS}")]
+    Workers(usize),
+    /// A worker's name, or the beginning of one.
+    #[error("the worker {0:?} {1}; a `*` at its end stands for any further letters")]
+    Worker(String, name::Error),
 }
 
 /// Roles by namespace. Shown as `*=viewer payments=operator`.
@@ -204,6 +212,9 @@ pub struct Bounds {
     pub pool: Name,
     /// With these handlers alone; any if there is none.
     pub handlers: Vec<String>,
+    /// Of these names alone, each whole or, with a `*` at its end, the beginning of one; any if there is
+    /// none.
+    pub workers: Vec<String>,
 }
 
 impl Bounds {
@@ -225,13 +236,56 @@ impl Bounds {
         if handlers.iter().any(bad) {
             return Err(Error::Handler);
         }
-        Ok(Self { pool, handlers })
+        Ok(Self {
+            pool,
+            handlers,
+            workers: Vec::new(),
+        })
+    }
+
+    /// The same for workers of these names alone. Checks them and puts them in order.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong with them.
+    pub fn of_workers(mut self, mut workers: Vec<String>) -> Result<Self, Error> {
+        workers.sort_unstable();
+        workers.dedup();
+        if workers.len() > MAX_JOIN_WORKERS {
+            return Err(Error::Workers(workers.len()));
+        }
+        for worker in &workers {
+            let bad = |error| Error::Worker(worker.clone(), error);
+            // A beginning is good if a name can begin so; alone the `*` would say nothing.
+            let whole = match worker.strip_suffix('*') {
+                Some(begin) if !begin.is_empty() => &format!("{begin}0"),
+                Some(_) | None => worker,
+            };
+            Name::new(whole).map_err(bad)?;
+        }
+        self.workers = workers;
+        Ok(self)
     }
 
     /// Whether a worker of `pool` may join.
     #[must_use]
     pub fn takes_pool(&self, pool: &str) -> bool {
         self.pool.as_str() == pool
+    }
+
+    /// Whether a worker of this name may join.
+    #[must_use]
+    pub fn takes_worker(&self, worker: &str) -> bool {
+        let takes = |name: &String| match name.strip_suffix('*') {
+            Some(begin) => worker.starts_with(begin),
+            None => worker == name,
+        };
+        !self.binds_worker() || self.workers.iter().any(takes)
+    }
+
+    /// Whether it says which workers may join.
+    #[must_use]
+    pub fn binds_worker(&self) -> bool {
+        !self.workers.is_empty()
     }
 
     /// Whether a worker may serve `handler`.

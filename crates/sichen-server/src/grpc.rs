@@ -11,6 +11,7 @@
 
 mod convert;
 mod outputs;
+mod pass;
 mod stream;
 mod streams;
 
@@ -93,7 +94,7 @@ impl Sessions for SessionService {
             .get("authorization")
             .and_then(|v| v.to_str().ok());
         let token = bearer.and_then(|b| b.strip_prefix("Bearer ")).unwrap_or("");
-        let pass = stream::Pass {
+        let pass = pass::Pass {
             auth: self.auth.clone(),
             token: token.to_owned(),
             peer: request.extensions().get::<Arc<Peer>>().cloned(),

@@ -45,7 +45,7 @@ pub(crate) fn token_data(new: &NewAccessToken) -> serde_json::Value {
         }),
         Purpose::Join(bounds) => serde_json::json!({
             "kind": "join", "pool": bounds.pool.as_str(), "handlers": bounds.handlers,
-            "expires_at": expires_at,
+            "workers": bounds.workers, "expires_at": expires_at,
         }),
     }
 }

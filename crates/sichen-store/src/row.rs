@@ -454,7 +454,11 @@ impl<C: Cells> Row<C> {
                 let handlers = serde_json::from_str(self.0.text(5)?);
                 let handlers = handlers.map_err(|_| self.bad(5, "list of handlers"))?;
                 let bounds = Bounds::new(self.name(4)?, handlers);
-                Purpose::Join(bounds.map_err(|_| self.bad(5, "list of handlers"))?)
+                let bounds = bounds.map_err(|_| self.bad(5, "list of handlers"))?;
+                let workers = serde_json::from_str(self.0.text(12)?);
+                let workers = workers.map_err(|_| self.bad(12, "list of workers"))?;
+                let bounds = bounds.of_workers(workers);
+                Purpose::Join(bounds.map_err(|_| self.bad(12, "list of workers"))?)
             }
             _ => return Err(self.bad(1, "kind of a token")),
         };

@@ -82,3 +82,30 @@ fn a_join_token_bounds_the_pool_and_the_handlers() {
     assert_eq!(bad(""), Err(Error::Handler));
     assert_eq!(bad("a\nb"), Err(Error::Handler));
 }
+
+#[test]
+fn a_join_token_bounds_the_worker_s_name() {
+    let bounds = || Bounds::new(name("gpu"), Vec::new()).expect("good");
+    assert!(bounds().takes_worker("any") && !bounds().binds_worker());
+    let of = |names: &[&str]| bounds().of_workers(names.iter().map(|&n| n.to_owned()).collect());
+    let some = of(&["w1", "etl-*", "w1"]).expect("good");
+    assert_eq!(some.workers, ["etl-*", "w1"]);
+    assert!(some.binds_worker());
+    for (worker, takes) in [
+        ("w1", true),
+        ("w10", false),
+        ("etl-7", true),
+        ("etl-", true),
+        ("etl", false),
+        ("my-etl-7", false),
+        ("etl-*", true),
+    ] {
+        assert_eq!(some.takes_worker(worker), takes, "{worker}");
+    }
+    for bad in ["", "*", "W1", "a*b", "**", "-*"] {
+        assert!(matches!(of(&[bad]), Err(Error::Worker(..))), "{bad:?}");
+    }
+    let many: Vec<String> = (0..=MAX_JOIN_WORKERS).map(|n| format!("w{n}")).collect();
+    let many = bounds().of_workers(many);
+    assert_eq!(many, Err(Error::Workers(MAX_JOIN_WORKERS + 1)));
+}

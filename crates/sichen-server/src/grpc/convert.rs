@@ -26,6 +26,8 @@ use sichen_proto::{MAX_POSITION_BYTES, v1};
 const MAX_HANDLERS: usize = 1_000;
 /// The longest uid, boot id and incarnation of a worker, in bytes each.
 const MAX_ID_BYTES: usize = 128;
+/// Stands between name and uid of a worker that is bound to its name; in no uid that a worker says itself.
+const BOUND: char = '/';
 
 /// A length of time as the wire has it.
 pub(super) fn length(ms: u64) -> SignedDuration {
@@ -96,6 +98,11 @@ pub(super) fn clean(text: &str, bytes: usize) -> String {
     text[..text.floor_char_boundary(bytes)].to_owned()
 }
 
+/// By what a worker is known that is bound to its name.
+pub(super) fn bound_uid(name: &Name, uid: &str) -> String {
+    format!("{name}{BOUND}{uid}")
+}
+
 /// What a worker is known by is kept with its session, and its handlers are looked at by each plan.
 fn fits(hello: &v1::Hello, handlers: &[String]) -> Result<(), String> {
     let ids = [&hello.worker_uid, &hello.boot_id, &hello.incarnation];
@@ -103,6 +110,9 @@ fn fits(hello: &v1::Hello, handlers: &[String]) -> Result<(), String> {
         return Err(format!(
             "SC4004: a uid, boot id or incarnation of more than {MAX_ID_BYTES} bytes"
         ));
+    }
+    if hello.worker_uid.contains(BOUND) {
+        return Err(format!("SC4004: a uid with the character {BOUND:?}"));
     }
     if handlers.len() > MAX_HANDLERS {
         return Err(format!(

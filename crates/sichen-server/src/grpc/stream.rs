@@ -19,9 +19,9 @@ use sichen_proto::{MAX_POSITION_BYTES, PROTOCOL_VERSION};
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
+use super::pass::{Pass, outside};
 use super::streams::{Out, Streams};
-use super::{JoinAuth, Refusal, convert};
-use crate::tls::Peer;
+use super::{Refusal, convert};
 
 /// Messages of one stream that are handled together.
 const CHUNK: usize = 1_024;
@@ -43,37 +43,8 @@ pub(super) struct Stream {
     /// Whose attempts it may end; set by its Hello, before which nothing else is read.
     by: Option<Arc<Reporter>>,
     pass: Pass,
-}
-
-/// With what right a worker is here.
-pub(super) struct Pass {
-    pub(super) auth: Arc<dyn JoinAuth>,
-    pub(super) token: String,
-    /// Whom its certificate names, if it showed one.
-    pub(super) peer: Option<Arc<Peer>>,
-    /// Whether it must have shown one.
-    pub(super) certified: bool,
-}
-
-impl Pass {
-    async fn judge(&self) -> Result<Option<Bounds>, Refusal> {
-        let named = self.peer.as_ref().and_then(|peer| peer.token());
-        match named.filter(|_| self.token.is_empty()) {
-            Some(name) => self.auth.judge_named(name).await,
-            None => self.auth.judge(&self.token).await,
-        }
-    }
-
-    /// Why a worker of this name may not come with its certificate, if so.
-    fn misnamed(&self, name: &Name) -> Option<String> {
-        let peer = self.peer.as_ref()?;
-        (!peer.may_be_worker(name.as_str())).then(|| {
-            format!(
-                "SC4033: the client certificate is not for the worker {name}; one for it has the \
-                 alternative name `URI:sichen:worker/{name}`"
-            )
-        })
-    }
+    /// Within which bounds it was let in.
+    within: Option<Option<Bounds>>,
 }
 
 /// Why a stream ends.
@@ -95,6 +66,7 @@ impl Stream {
             actor: "worker".to_owned(),
             by: None,
             pass,
+            within: None,
         }
     }
 
@@ -275,25 +247,14 @@ impl Stream {
             return Err(Cut);
         }
         let able = !hello.degraded;
-        let hello = match convert::hello(hello) {
+        let mut hello = match convert::hello(hello) {
             Ok(hello) => hello,
             Err(message) => {
                 self.send(convert::refused("bad-hello", &message)).await?;
                 return Err(Cut);
             }
         };
-        if let Some(bounds) = self.bounds().await?
-            && let Some(message) = outside(&bounds, &hello)
-        {
-            self.send(convert::refused("outside-join-token", &message))
-                .await?;
-            return Err(Cut);
-        }
-        if let Some(message) = self.pass.misnamed(&hello.worker.name) {
-            self.send(convert::refused("other-certificate", &message))
-                .await?;
-            return Err(Cut);
-        }
+        self.let_in(&mut hello).await?;
         self.actor = format!("worker {}", hello.worker.name);
         self.pool = Some(hello.pool.clone());
         let acks: Vec<(ShardKey, Token)> = hello.journal.iter().map(|r| (r.key, r.token)).collect();
@@ -349,6 +310,28 @@ impl Stream {
         }
     }
 
+    /// Whether this worker may be what it says it is. One that is bound to a name is from here on known by a
+    /// uid that nobody has under another name: who knows the uid of another can do nothing with it.
+    async fn let_in(&mut self, hello: &mut Hello) -> Result<(), Cut> {
+        let bounds = self.bounds().await?;
+        let outside = bounds.as_ref().and_then(|bounds| outside(bounds, hello));
+        let name = &hello.worker.name;
+        let refused = match (outside, self.pass.misnamed(name)) {
+            (Some(message), _) => Some(("outside-join-token", message)),
+            (None, Some(message)) => Some(("other-certificate", message)),
+            (None, None) => None,
+        };
+        if let Some((code, message)) = refused {
+            self.send(convert::refused(code, &message)).await?;
+            return Err(Cut);
+        }
+        if self.pass.binds_worker() || bounds.as_ref().is_some_and(Bounds::binds_worker) {
+            hello.worker.uid = convert::bound_uid(name, &hello.worker.uid);
+        }
+        self.within = Some(bounds);
+        Ok(())
+    }
+
     /// From here on only attempts of the worker `uid` are ended by what comes on this stream.
     fn reports_as(&mut self, session: Option<SessionId>, uid: &str) {
         let uid = uid.to_owned();
@@ -361,9 +344,13 @@ impl Stream {
         };
         // Without its token a session is not renewed: its leases end with it. While nobody can judge
         // it, the session itself is the judge.
-        let judged = self.pass.judge().await;
-        if let Err(Refusal::Unknown | Refusal::Over(_)) = judged {
-            self.bounds().await?;
+        match self.pass.judge().await {
+            Err(Refusal::Unknown | Refusal::Over(_)) => {
+                self.bounds().await?;
+            }
+            // Its token's name was given again, with other bounds: its next Hello is judged by those.
+            Ok(bounds) if self.within.as_ref() != Some(&bounds) => return Err(Cut),
+            Ok(_) | Err(Refusal::Away(_)) => {}
         }
         let running = beat.running.iter().filter_map(convert::held).collect();
         let seq = beat.seq;
@@ -549,24 +536,6 @@ impl From<Status> for Cut {
     fn from(_: Status) -> Self {
         Cut
     }
-}
-
-/// What a worker says of itself that its token does not allow.
-fn outside(bounds: &Bounds, hello: &Hello) -> Option<String> {
-    if !bounds.takes_pool(hello.pool.as_str()) {
-        return Some(format!(
-            "SC4008: the join token is for the pool {}, and the worker is of {}; give --pool, or \
-             another token",
-            bounds.pool, hello.pool
-        ));
-    }
-    let other = hello.handlers.iter().find(|h| !bounds.takes_handler(h));
-    other.map(|handler| {
-        format!(
-            "SC4008: the join token is not for the handler {handler:?}; leave it out, or make a token \
-             that has it"
-        )
-    })
 }
 
 /// A grant that the worker does not take.

@@ -11,7 +11,10 @@ use sichen_core::document;
     get,
     path = "/schemas/job",
     tag = "jobs",
-    responses((status = 200, body = Object, content_type = "application/json")),
+    responses(
+        (status = 200, body = Object, content_type = "application/json"),
+        (status = "default", body = super::wire::Problem, content_type = "application/problem+json"),
+    ),
 )]
 pub(super) async fn job() -> Json<serde_json::Value> {
     Json(document::schema())
@@ -22,7 +25,10 @@ pub(super) async fn job() -> Json<serde_json::Value> {
     get,
     path = "/schemas/calendar",
     tag = "calendars",
-    responses((status = 200, body = Object, content_type = "application/json")),
+    responses(
+        (status = 200, body = Object, content_type = "application/json"),
+        (status = "default", body = super::wire::Problem, content_type = "application/problem+json"),
+    ),
 )]
 pub(super) async fn calendar() -> Json<serde_json::Value> {
     Json(document::calendar_schema())
@@ -33,7 +39,10 @@ pub(super) async fn calendar() -> Json<serde_json::Value> {
     get,
     path = "/schemas/capacity",
     tag = "capacities",
-    responses((status = 200, body = Object, content_type = "application/json")),
+    responses(
+        (status = 200, body = Object, content_type = "application/json"),
+        (status = "default", body = super::wire::Problem, content_type = "application/problem+json"),
+    ),
 )]
 pub(super) async fn capacity() -> Json<serde_json::Value> {
     Json(document::capacity_schema())

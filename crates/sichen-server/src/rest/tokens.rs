@@ -52,12 +52,9 @@ fn roles(grants: &Grants) -> Vec<wire::RoleIn> {
 /// A token without its secret.
 pub(super) fn shown(token: &AccessToken, now: Timestamp) -> wire::Token {
     let asked = &token.asked;
-    let (given, pool, handlers) = match &asked.purpose {
-        Purpose::Api(grants) => (roles(grants), None, Vec::new()),
-        Purpose::Join(bounds) => {
-            let pool = Some(bounds.pool.to_string());
-            (Vec::new(), pool, bounds.handlers.clone())
-        }
+    let (given, join) = match &asked.purpose {
+        Purpose::Api(grants) => (roles(grants), None),
+        Purpose::Join(bounds) => (Vec::new(), Some(bounds)),
     };
     let state = match (token.revoked_at, token.is_live(now)) {
         (Some(_), _) => "revoked",
@@ -69,8 +66,9 @@ pub(super) fn shown(token: &AccessToken, now: Timestamp) -> wire::Token {
         name: asked.name.to_string(),
         kind: asked.purpose.word().to_owned(),
         roles: given,
-        pool,
-        handlers,
+        pool: join.map(|bounds| bounds.pool.to_string()),
+        handlers: join.map_or_else(Vec::new, |bounds| bounds.handlers.clone()),
+        workers: join.map_or_else(Vec::new, |bounds| bounds.workers.clone()),
         state: state.to_owned(),
         created_at: token.created_at.to_string(),
         created_by: token.created_by.clone(),
@@ -220,10 +218,11 @@ fn purpose(body: &wire::NewToken) -> Result<Purpose, Failed> {
         )),
         Some(pool) => {
             let bounds = Bounds::new(self::name(pool)?, body.handlers.clone());
+            let bounds = bounds.and_then(|bounds| bounds.of_workers(body.workers.clone()));
             Ok(Purpose::Join(bounds.map_err(bad)?))
         }
-        None if !body.handlers.is_empty() => Err(Failed::bad(
-            "SC6007: no such token can be made: `handlers` belongs to `pool`",
+        None if !body.handlers.is_empty() || !body.workers.is_empty() => Err(Failed::bad(
+            "SC6007: no such token can be made: `handlers` and `workers` belong to `pool`",
         )),
         None => {
             let role = |given: &wire::RoleIn| {

@@ -21,4 +21,5 @@ mod tenants;
 mod texts;
 mod timeouts;
 mod watch;
+mod worker_names;
 mod worker_tokens;

@@ -43,6 +43,19 @@ fn clients_can_be_generated_names_are_unique_and_references_lead_somewhere() {
     }
 }
 
+/// Found by schemathesis: without a token the schemas answered 401, which they did not say.
+#[test]
+fn every_operation_says_how_it_refuses() {
+    let openapi = serde_json::to_value(sichen_server::rest::openapi()).unwrap();
+    for (path, item) in openapi["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let refusal = &operation["responses"]["default"]["content"];
+            let body = &refusal["application/problem+json"]["schema"]["$ref"];
+            assert_eq!(body, "#/components/schemas/Problem", "{method} {path}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_description_is_served_as_it_is() {
     let node = Node::start().await;

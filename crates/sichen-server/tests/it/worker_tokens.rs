@@ -20,14 +20,14 @@ use tonic::transport::Endpoint;
 use crate::node::{Node, PATIENCE, json as body_of, problem, until};
 
 /// A stream to a node, and what the node says on it.
-struct Wire {
+pub struct Wire {
     out: mpsc::Sender<v1::WorkerMessage>,
     answers: Streaming<v1::ServerMessage>,
 }
 
 impl Wire {
     /// Opens a stream with this header `authorization`, or with none.
-    async fn open(node: &Node, header: Option<&str>) -> Self {
+    pub async fn open(node: &Node, header: Option<&str>) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
         let channel = endpoint.connect().await.unwrap();
         let (out, messages) = mpsc::channel(2_048);
@@ -41,7 +41,7 @@ impl Wire {
         Self { out, answers }
     }
 
-    async fn say(&self, message: ToServer) {
+    pub async fn say(&self, message: ToServer) {
         let message = v1::WorkerMessage {
             message: Some(message),
         };
@@ -50,13 +50,13 @@ impl Wire {
     }
 
     /// The next message; `None` when the node has ended the stream.
-    async fn next(&mut self) -> Option<FromServer> {
+    pub async fn next(&mut self) -> Option<FromServer> {
         let next = tokio::time::timeout(PATIENCE, self.answers.next()).await;
         next.expect("an answer in time")?.ok()?.message
     }
 
     /// The next message that is no answer to a beat, while the session goes on.
-    async fn next_beating(&mut self) -> Option<FromServer> {
+    pub async fn next_beating(&mut self) -> Option<FromServer> {
         loop {
             let next = tokio::time::timeout(Duration::from_millis(500), self.answers.next()).await;
             match next {
@@ -112,7 +112,7 @@ impl Idle {
     }
 }
 
-fn hello(name: &str, uid: &str, pool: &str) -> v1::Hello {
+pub fn hello(name: &str, uid: &str, pool: &str) -> v1::Hello {
     v1::Hello {
         protocol_version: PROTOCOL_VERSION,
         worker_name: name.to_owned(),
@@ -172,17 +172,17 @@ async fn no_worker_joins_with_what_is_no_join_token() {
 }
 
 /// A worker that was let in, and what it was granted.
-struct Joined {
-    wire: Wire,
-    session: u64,
-    grant: v1::Grant,
+pub struct Joined {
+    pub wire: Wire,
+    pub session: u64,
+    pub grant: v1::Grant,
 }
 
 /// A node on which two workers of one pool and one of another hold a shard each, each with a token of its own.
-struct World {
-    node: Node,
-    secrets: Vec<String>,
-    workers: Vec<Joined>,
+pub struct World {
+    pub node: Node,
+    pub secrets: Vec<String>,
+    pub workers: Vec<Joined>,
     /// A run that nobody has, once there is one.
     queued: Option<u64>,
 }
@@ -195,6 +195,11 @@ const WORKERS: [(&str, &str, &str); 3] = [
 
 impl World {
     async fn new() -> Self {
+        Self::with(false).await
+    }
+
+    /// The same, in which each token is for the worker of its own name alone, if so.
+    pub async fn with(bound: bool) -> Self {
         let node = Node::impatient().await;
         let documents: Vec<String> = WORKERS
             .iter()
@@ -206,7 +211,8 @@ impl World {
         body_of::<Value>(applied).await;
         let (mut secrets, mut workers) = (Vec::new(), Vec::new());
         for (name, pool, job) in WORKERS {
-            let asked = json!({ "name": name, "pool": pool }).to_string();
+            let named = if bound { vec![name] } else { Vec::new() };
+            let asked = json!({ "name": name, "pool": pool, "workers": named }).to_string();
             let made: MadeToken = body_of(node.post("/api/v1/tokens", asked).await).await;
             let mut wire = Wire::open(&node, Some(&format!("Bearer {}", made.secret))).await;
             wire.say(ToServer::Hello(hello(name, &format!("uid-{name}"), pool)))
@@ -234,7 +240,7 @@ impl World {
     }
 
     /// The shards of all runs, as the API shows them, without what a beat moves.
-    async fn shards(&self) -> Vec<Value> {
+    pub async fn shards(&self) -> Vec<Value> {
         let runs = self.workers.iter().map(|w| w.grant.shard.unwrap().run_id);
         let mut all = Vec::new();
         for run in runs.chain(self.queued) {
@@ -252,7 +258,7 @@ impl World {
     }
 
     /// All workers say that they run what they hold.
-    async fn beat(&self) {
+    pub async fn beat(&self) {
         for Joined { wire, grant, .. } in &self.workers {
             let held = v1::Held {
                 shard: grant.shard,
@@ -279,7 +285,7 @@ async fn start(node: &Node, job: &str, key: &str) -> u64 {
         .id
 }
 
-fn finish(run: u64, token: u64, outcome: v1::Outcome, digest: &str) -> v1::Finish {
+pub fn finish(run: u64, token: u64, outcome: v1::Outcome, digest: &str) -> v1::Finish {
     v1::Finish {
         shard: Some(v1::ShardRef { run_id: run, no: 0 }),
         token,

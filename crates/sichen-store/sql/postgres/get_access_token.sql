@@ -1,2 +1,2 @@
 -- get_access_token: a token by its name.
-select name, kind, digest, grants, pool, handlers, expires_at, created_at, created_by, revoked_at, used_at, ver from access_token where name = $1
+select name, kind, digest, grants, pool, handlers, expires_at, created_at, created_by, revoked_at, used_at, ver, workers from access_token where name = $1

@@ -379,4 +379,9 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         "later",
         include_str!("../../sql/postgres/migrations/0024_later.sql"),
     ),
+    (
+        25,
+        "join_workers",
+        include_str!("../../sql/postgres/migrations/0025_join_workers.sql"),
+    ),
 ];

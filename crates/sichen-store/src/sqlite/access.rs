@@ -1,7 +1,7 @@
 //! Tokens of the API and of workers.
 
 use sichen_core::access::{
-    AccessToken, MAX_ACCESS_TOKENS, NewAccessToken, Purpose, TokenCreated, TokenRevoked,
+    AccessToken, Bounds, MAX_ACCESS_TOKENS, NewAccessToken, Purpose, TokenCreated, TokenRevoked,
 };
 use sichen_core::event::{Entity, Kind};
 use sichen_core::name::Name;
@@ -34,17 +34,15 @@ pub(super) fn create(tx: &mut Tx<'_>, new: NewAccessToken) -> Result<TokenCreate
         Some(_) | None => {}
     }
     let ver = old.as_ref().map_or(0, |old| old.ver) + 1;
-    let (grants, pool, handlers) = match &new.purpose {
-        Purpose::Api(grants) => (grants.to_string(), None, "[]".to_owned()),
-        Purpose::Join(bounds) => {
-            let handlers = serde_json::Value::from(bounds.handlers.as_slice());
-            (
-                String::new(),
-                Some(bounds.pool.as_str()),
-                handlers.to_string(),
-            )
-        }
+    let (grants, join) = match &new.purpose {
+        Purpose::Api(grants) => (grants.to_string(), None),
+        Purpose::Join(bounds) => (String::new(), Some(bounds)),
     };
+    let list = |of: fn(&Bounds) -> &[String]| {
+        let texts = join.map(of).unwrap_or_default();
+        serde_json::Value::from(texts).to_string()
+    };
+    let pool = join.map(|bounds| bounds.pool.as_str());
     let created_by = tx.actor().to_owned();
     let params = rusqlite::params![
         new.name.as_str(),
@@ -52,11 +50,12 @@ pub(super) fn create(tx: &mut Tx<'_>, new: NewAccessToken) -> Result<TokenCreate
         new.digest.as_str(),
         grants,
         pool,
-        handlers,
+        list(|bounds| &bounds.handlers),
         opt_at(new.expires_at),
         at(tx.now),
         created_by,
         ver,
+        list(|bounds| &bounds.workers),
     ];
     tx.must(sql::PUT_ACCESS_TOKEN, params)?;
     let from = old.as_ref().map_or("", AccessToken::state);

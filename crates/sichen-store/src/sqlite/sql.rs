@@ -328,4 +328,9 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         "request_keys",
         include_str!("../../sql/sqlite/migrations/0023_request_keys.sql"),
     ),
+    (
+        25,
+        "join_workers",
+        include_str!("../../sql/sqlite/migrations/0025_join_workers.sql"),
+    ),
 ];

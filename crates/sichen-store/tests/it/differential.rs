@@ -474,7 +474,11 @@ impl Pair {
         if self.dice.once_in(6) {
             let purpose = match self.dice.roll(2) {
                 0 => Purpose::Api(Grants::everywhere(Role::Viewer)),
-                _ => Purpose::Join(Bounds::new(name("default"), Vec::new()).expect("good bounds")),
+                _ => {
+                    let bounds = Bounds::new(name("default"), Vec::new()).expect("good bounds");
+                    let workers = vec!["w1".to_owned(), "etl-*".to_owned()];
+                    Purpose::Join(bounds.of_workers(workers).expect("good bounds"))
+                }
             };
             let lasts = SignedDuration::from_secs(20);
             let now = both!(self, now()).expect("read");

@@ -110,7 +110,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
             &["cursor", "left", "reopened", "settled", "top", "written"]
         }
         Kind::AccessTokenCreated if e.data.contains("\"api\"") => &["expires_at", "grants", "kind"],
-        Kind::AccessTokenCreated => &["expires_at", "handlers", "kind", "pool"],
+        Kind::AccessTokenCreated => &["expires_at", "handlers", "kind", "pool", "workers"],
         Kind::BackfillPaused
         | Kind::BackfillResumed
         | Kind::BackfillCancelled

@@ -55,6 +55,10 @@ pub struct Create {
     /// With --join: a handler that such a worker may have, again for more [default: any].
     #[arg(long, value_name = "HANDLER", requires = "join")]
     handler: Vec<String>,
+    /// With --join: a name that such a worker may have, or with a `*` at its end the beginning of one, again
+    /// for more [default: any]. Workers that are bound so can't be taken for each other.
+    #[arg(long, value_name = "NAME", requires = "join")]
+    worker: Vec<String>,
     /// How long it lasts, such as 90d or 12h; `never` has no end.
     #[arg(long, value_name = "LENGTH")]
     expires: String,
@@ -152,6 +156,7 @@ fn asked(args: &Create) -> Result<NewToken, Failure> {
         roles: roles.collect(),
         pool: args.join.clone(),
         handlers: args.handler.clone(),
+        workers: args.worker.clone(),
         expires_at: end(&args.expires)?,
     })
 }
@@ -210,11 +215,17 @@ fn place(path: &Path) -> Result<std::fs::File, Failure> {
 
 /// What a token is for, in a few words.
 fn rights(token: &Token) -> String {
-    match &token.pool {
-        Some(pool) if token.handlers.is_empty() => format!("joins pool {pool}"),
-        Some(pool) => format!("joins pool {pool} for {}", token.handlers.join(", ")),
-        None => roles(&token.roles),
+    let Some(pool) = &token.pool else {
+        return roles(&token.roles);
+    };
+    let mut text = format!("joins pool {pool}");
+    if !token.workers.is_empty() {
+        text = format!("{text} as {}", token.workers.join(", "));
     }
+    if !token.handlers.is_empty() {
+        text = format!("{text} for {}", token.handlers.join(", "));
+    }
+    text
 }
 
 fn roles(roles: &[RoleIn]) -> String {

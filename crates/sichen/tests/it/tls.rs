@@ -503,3 +503,76 @@ fn certificates_are_read_again_at_a_signal_and_who_is_disowned_is_cut_off() {
         workers(&theirs.ca()) == 0 && refused().contains("unknownca")
     });
 }
+
+/// The commands of a guide by which a worker's certificate is made, as they stand there.
+fn guide_makes_a_certificate(dir: &Path) {
+    let guide = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guide/production-postgresql.md"
+    );
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, block) = guide.split_once("$ openssl req -new ").unwrap();
+    let (block, _) = block.split_once("$ sichen worker").unwrap();
+    let script = format!("set -e\nopenssl req -new {}", block.replace("\n$ ", "\n"));
+    let ran = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(dir)
+        .output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{script}\n{}", err(&ran));
+}
+
+#[test]
+fn the_certificate_that_the_guide_makes_lets_its_worker_in_and_no_other() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: no openssl here");
+        return;
+    }
+    let ours = Authority::new();
+    let data = ours.file("data");
+    for kind in ["pem", "key"] {
+        let own = ours.file(&format!("clients-ca.{kind}"));
+        std::fs::copy(ours.file(&format!("ca.{kind}")), own).unwrap();
+    }
+    guide_makes_a_certificate(ours.dir.path());
+    let more = [
+        "--tls-client-ca",
+        &ours.ca(),
+        "--tls-client-auth",
+        "workers",
+    ];
+    let (_server, url) = server_with(&ours, &data, &more);
+    let c = Client::new(&url, &data);
+    let trust = format!("--ca-file {}", ours.ca());
+    c.ok(&format!(
+        "token create host-7 --join default --worker host-7 --expires 90d {trust}"
+    ));
+    let log = ours.file("other.log");
+    let worker = |name: &str, log: Stdio| {
+        let mut words = command(&["worker", "--builtin", "--name", name, "--server", &url]);
+        words.env("HOME", ours.dir.path().join("nobody"));
+        words.args([
+            "--data",
+            ours.file(name).to_str().unwrap(),
+            "--ca-file",
+            &ours.ca(),
+        ]);
+        words.arg("--tls-cert").arg(ours.file("host-7.pem"));
+        words.arg("--tls-key").arg(ours.file("host-7.key"));
+        words.stderr(log);
+        spawned(words)
+    };
+    let _other = worker("host-8", std::fs::File::create(&log).unwrap().into());
+    let _named = worker("host-7", Stdio::inherit());
+    let workers = || c.json(&format!("get workers {trust}"))["items"].clone();
+    until("the worker has joined", || {
+        workers().as_array().unwrap().len() == 1
+    });
+    until("the other is told why it may not", || {
+        std::fs::read_to_string(&log).unwrap().contains("SC4008")
+    });
+    assert_eq!(workers()[0]["name"], "host-7");
+    let uid = std::fs::read_to_string(ours.file("host-7").join("worker-uid")).unwrap();
+    let bound = format!("host-7/{}", uid.trim());
+    assert_eq!(workers()[0]["uid"].as_str(), Some(bound.as_str()));
+}

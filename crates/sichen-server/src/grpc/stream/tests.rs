@@ -9,7 +9,7 @@ use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;
 use tokio::sync::mpsc;
 
-use super::super::Judged;
+use super::super::{JoinAuth, Judged};
 use super::*;
 
 struct Anybody;

@@ -28,6 +28,10 @@ pub struct NewToken {
     /// The handlers that such a worker may have; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<String>,
+    /// The names that such a worker may have, each whole or, with a `*` at its end, the beginning of one;
+    /// any if empty. Workers that are bound so can't be taken for each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<String>,
     /// The instant from which it is over; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
@@ -49,6 +53,9 @@ pub struct Token {
     /// The handlers that such a worker may have; any if empty.
     #[serde(default)]
     pub handlers: Vec<String>,
+    /// The names that such a worker may have; any if empty.
+    #[serde(default)]
+    pub workers: Vec<String>,
     /// `live`, `expired` or `revoked`.
     pub state: String,
     /// When it was made.

@@ -46,7 +46,11 @@ pub fn a_token_is_kept_as_it_was_asked_for(b: &Bench) {
         ..api("ci", '1')
     };
     let gpu = NewAccessToken {
-        purpose: Purpose::Join(Bounds::new(name("gpu"), vec!["train".to_owned()]).expect("good")),
+        purpose: Purpose::Join(
+            Bounds::new(name("gpu"), vec!["train".to_owned()])
+                .and_then(|bounds| bounds.of_workers(vec!["gpu-*".to_owned()]))
+                .expect("good"),
+        ),
         ..api("gpu-host", '2')
     };
     assert_eq!(create(b, ci.clone()), TokenCreated::Created);

@@ -255,7 +255,7 @@ const CASES: &[Case] = &[
     case("end_node", "1, 5", "node_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
     case("note_access_tokens", "array['t5', 't6'], 9", "access_token_pkey", 2, 2 * CHANGE),
-    case("put_access_token", "'new', 'api', repeat('0', 64), '*=viewer', null, '[]', null, 5, 'me', 1", "", 1, CHANGE),
+    case("put_access_token", "'new', 'api', repeat('0', 64), '*=viewer', null, '[]', null, 5, 'me', 1, '[]'", "", 1, CHANGE),
     case("revoke_access_token", "'t5', 1, 9", "access_token_pkey", 1, CHANGE),
     case("put_calendar", "'default', 'cal0', 4, false, '{}', 5", "", 1, CHANGE),
     case("put_duty", "'pool/big', 2, 1, 2", "", 1, CHANGE),
