@@ -16,6 +16,7 @@ mod failover;
 mod licences;
 mod limits;
 mod schema;
+mod schemathesis;
 mod services;
 mod soak;
 mod stage;
@@ -73,6 +74,8 @@ enum Command {
     },
     /// Generate, check, test and build the console
     Console(console::Options),
+    /// Ask a running server what its description allows and forbids, and judge the answers by it
+    Schemathesis(schemathesis::Options),
     /// Generate the protocol code from the .proto files
     Codegen {
         /// Change nothing; fail when a file is out of date
@@ -103,6 +106,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),
         Command::Console(options) => console::run(&options),
+        Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),
     }

@@ -48,6 +48,18 @@ pub fn metadata() -> Result<serde_json::Value> {
     serde_json::from_str(&text).context("cargo metadata answered no JSON")
 }
 
+/// Where cargo builds to.
+///
+/// # Errors
+/// As [`metadata`].
+pub fn target() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    let target = metadata["target_directory"].as_str();
+    Ok(target
+        .context("cargo metadata names no target directory")?
+        .into())
+}
+
 /// `cargo metadata` of every package that the lock file names.
 ///
 /// # Errors
