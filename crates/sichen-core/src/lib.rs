@@ -10,6 +10,7 @@
 //! (`sichen-proto`, `sichen-server`).
 
 pub mod access;
+pub mod alert;
 pub mod backfill;
 pub mod beacon;
 pub mod capacity;

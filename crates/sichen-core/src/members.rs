@@ -115,6 +115,20 @@ pub fn wish(
     wish
 }
 
+/// What of it is about the alerts, which are no node's share: they are taken by any that `can` send them,
+/// since not every one may, and stay with whoever has them.
+pub fn wish_alerts(wish: &mut Wish, live: &[Node], duties: &[Duty], can: bool) {
+    wish.take.retain(|key| *key != DutyKey::Alerts);
+    wish.awaited.retain(|key| *key != DutyKey::Alerts);
+    wish.give.retain(|(key, ..)| *key != DutyKey::Alerts);
+    let row = duties.iter().find(|duty| duty.key == DutyKey::Alerts);
+    let owner = row.and_then(|duty| duty.node);
+    let lives = |id: NodeId| live.iter().any(|node| node.id == id);
+    if can && !owner.is_some_and(lives) {
+        wish.take.push(DutyKey::Alerts);
+    }
+}
+
 /// Every duty that there is: the fixed ones, and a pool's for each that is known.
 #[must_use]
 pub fn all_keys(duties: &[Duty], pools: &BTreeSet<Name>) -> BTreeSet<DutyKey> {

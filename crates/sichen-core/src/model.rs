@@ -46,16 +46,19 @@ pub enum DutyKey {
     Pool(Name),
     /// Removing old history.
     Janitor,
+    /// Looking for what people must know, and telling them.
+    Alerts,
 }
 
 impl DutyKey {
-    /// `trigger/7`, `pool/default`, `janitor`.
+    /// `trigger/7`, `pool/default`, `janitor`, `alerts`.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
             DutyKey::Trigger(partition) => format!("trigger/{partition}"),
             DutyKey::Pool(pool) => format!("pool/{pool}"),
             DutyKey::Janitor => "janitor".to_owned(),
+            DutyKey::Alerts => "alerts".to_owned(),
         }
     }
 
@@ -64,6 +67,9 @@ impl DutyKey {
     pub fn parse(text: &str) -> Option<Self> {
         if text == "janitor" {
             return Some(DutyKey::Janitor);
+        }
+        if text == "alerts" {
+            return Some(DutyKey::Alerts);
         }
         match text.split_once('/')? {
             ("trigger", n) => n

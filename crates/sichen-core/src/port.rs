@@ -19,6 +19,7 @@
 //! # Not here
 //! Transaction handles: none leaves a store.
 
+mod alerts;
 mod attempts;
 mod backfills;
 mod calendars;
@@ -44,6 +45,7 @@ use crate::ids::{OpId, Term};
 use crate::keys::KeyHold;
 use crate::model::DutyKey;
 
+pub use alerts::{AlertStore, SaveAlerts};
 pub use attempts::AttemptStore;
 pub use backfills::BackfillStore;
 pub use calendars::CalendarStore;
@@ -166,6 +168,7 @@ pub trait Store:
     + SessionStore
     + AttemptStore
     + HistoryStore
+    + AlertStore
 {
 }
 
@@ -185,5 +188,6 @@ impl<T> Store for T where
         + SessionStore
         + AttemptStore
         + HistoryStore
+        + AlertStore
 {
 }

@@ -15,6 +15,8 @@ use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::alert::Alert;
+use sichen_core::alert::notice::{Notice, Tried};
 use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
 use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
@@ -37,13 +39,13 @@ use sichen_core::port::{
     CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
     Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
     Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, Removed,
-    RenewVerdict, RenewedNode, RequestVerdict, RunFilter, SaveCheckpoint, ShardFacts, Shorter,
-    Span, Store,
+    RenewVerdict, RenewedNode, RequestVerdict, RunFilter, SaveAlerts, SaveCheckpoint, ShardFacts,
+    Shorter, Span, Store,
 };
 use sichen_core::port::{
-    AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore, KeyStore,
-    LeaseStore, MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore, TimeStore,
-    TokenStore,
+    AlertStore, AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore,
+    KeyStore, LeaseStore, MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore,
+    TimeStore, TokenStore,
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
@@ -453,5 +455,18 @@ impl HistoryStore for Link {
     }
     writes! {
         remove_history(fence: Fence, before: Timestamp, limit: u32) -> Removed;
+    }
+}
+
+impl AlertStore for Link {
+    reads! {
+        list_alerts() -> Vec<Alert>;
+        list_notices(by: Timestamp, limit: u32) -> Vec<Notice>;
+        count_notices() -> Vec<(String, u32)>;
+        list_unsuccessful_runs(since: Timestamp, limit: u32) -> Vec<Run>;
+    }
+    writes! {
+        save_alerts(fence: Fence, save: SaveAlerts) -> ();
+        end_notices(fence: Fence, tried: Vec<(Uuid, Tried)>) -> ();
     }
 }

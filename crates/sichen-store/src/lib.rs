@@ -28,6 +28,8 @@ fn lost_key() -> sichen_core::port::Error {
 pub mod clock;
 mod happened;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod kept_alert;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod log;
 #[cfg(feature = "memory")]
 pub mod memory;

@@ -11,6 +11,7 @@
 //! Speed with large tables; durability.
 
 mod access;
+mod alerts;
 mod backfills;
 mod calendars;
 mod capacities;

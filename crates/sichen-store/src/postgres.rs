@@ -23,6 +23,7 @@ mod calls;
 
 mod access;
 mod address;
+mod alerts;
 mod backfills;
 mod batch;
 mod beacon;

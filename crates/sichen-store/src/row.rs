@@ -10,6 +10,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::access::{AccessToken, Bounds, Grants, NewAccessToken, Purpose};
+use sichen_core::alert::notice::Notice;
 use sichen_core::backfill::check::{Check, CheckState, Checks, Verify};
 use sichen_core::backfill::{
     self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
@@ -565,6 +566,17 @@ impl<C: Cells> Row<C> {
     #[cfg(feature = "postgres")]
     pub fn counted_session(self) -> Result<(Session, u32)> {
         Ok((self.session()?, self.u32(18)?))
+    }
+
+    pub fn notice(self) -> Result<Notice> {
+        Ok(Notice {
+            id: self.uuid(0)?,
+            receiver: self.text(1)?,
+            body: self.text(2)?,
+            created_at: self.at(3)?,
+            due_at: self.at(4)?,
+            tries: self.u32(5)?,
+        })
     }
 
     pub fn kept_key(self) -> Result<KeptKey> {

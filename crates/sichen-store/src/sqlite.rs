@@ -27,6 +27,7 @@
 //! Rules ([`sichen_core::lifecycle`]); the same port in plain words ([`crate::memory`]).
 
 mod access;
+mod alerts;
 mod backfills;
 mod backup;
 mod calendars;

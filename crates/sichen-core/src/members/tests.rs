@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Members, Wish, successor, wish};
+use super::{Members, Wish, successor, wish, wish_alerts};
 use crate::ids::{NodeId, Term};
 use crate::model::{Duty, DutyKey, Node, PARTITIONS};
 use crate::name::Name;
@@ -207,5 +207,31 @@ fn the_successor_is_who_would_own_it_without_its_owner() {
             Members::of(&rest).wished(&key)
         );
         assert_eq!(successor(&key, &[node(owner.0, "alone")], owner), None);
+    }
+}
+
+/// Not every node can send alerts: who can takes them where nobody has them, and keeps them, whoever would
+/// be wished them as its share.
+#[test]
+fn the_alerts_are_taken_by_who_can_send_and_kept() {
+    let all = nodes(1..4);
+    let members = Members::of(&all);
+    for me in 1..4 {
+        for (owner, can, takes) in [
+            (None, true, true),
+            (None, false, false),
+            (Some(50), true, true),
+            (Some(50), false, false),
+            (Some(1), true, false),
+            (Some(2), false, false),
+        ] {
+            let duties = [owned(DutyKey::Alerts, owner)];
+            let mut wish = wish(NodeId(me), &all, &members, &duties, &BTreeSet::new());
+            wish_alerts(&mut wish, &all, &duties, can);
+            let of_alerts = |key: &&DutyKey| **key == DutyKey::Alerts;
+            assert_eq!(wish.take.iter().filter(of_alerts).count() == 1, takes);
+            assert_eq!(wish.awaited.iter().find(of_alerts), None);
+            assert!(wish.give.iter().all(|(key, ..)| *key != DutyKey::Alerts));
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sichen_core::access::AccessToken;
+use sichen_core::alert::notice::Notice;
+use sichen_core::alert::{self, Alert};
 use sichen_core::backfill::Backfill;
 use sichen_core::backfill::check::Check;
 use sichen_core::event::{Entity, Event};
@@ -21,6 +23,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
 use sichen_core::restore::Restore;
 use sichen_core::zoo;
+use uuid::Uuid;
 
 pub(super) use crate::happened::Happened;
 
@@ -77,6 +80,8 @@ pub(super) struct State {
     pub checks: BTreeMap<(RunId, u32), Check>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
     pub keys: BTreeMap<Digest, KeptKey>,
+    pub alerts: BTreeMap<alert::Key, Alert>,
+    pub notices: BTreeMap<Uuid, Notice>,
     pub namespaces: BTreeMap<Name, Namespace>,
     pub decisions: Vec<(JobUid, Decision)>,
     pub runs: BTreeMap<RunId, Run>,

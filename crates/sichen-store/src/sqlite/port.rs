@@ -3,6 +3,7 @@
 //! # Not here
 //! What is written ([`super::jobs`], [`super::runs`], …).
 
+mod alerts;
 mod attempts;
 mod backfills;
 mod calendars;

@@ -5,6 +5,7 @@
 //! To add a store: one line at the end.
 
 mod access;
+mod alerts;
 mod backfills;
 mod calendars;
 mod capacities;
@@ -143,6 +144,12 @@ macro_rules! conforms {
                     what_was_done_under_a_key_is_known_to_its_next_holder,
                     nothing_is_written_under_a_key_that_was_lost,
                     keys_are_kept_for_a_time_and_in_bounded_number,
+                ;
+                alerts:
+                    alerts_and_notices_are_kept_as_they_were_written,
+                    a_notice_ends_or_is_put_off,
+                    alerts_are_written_under_the_duty_s_present_term_alone,
+                    runs_without_success_are_listed_by_their_end,
                 ;
                 access:
                     a_token_is_kept_as_it_was_asked_for,

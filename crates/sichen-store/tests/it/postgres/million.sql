@@ -30,6 +30,8 @@ insert into namespace select 'team' || i, 1, 100, case when i % 10 = 5 then 5 en
 insert into revision select uid, 1, '{}' from job;
 insert into access_token select 't' || i, 'api', repeat('0', 64), '*=viewer', null, '[]', null, 0, 'me', null, null, 1, '[]' from generate_series(0, 999) i;
 insert into request_key (key, author, request, seed, holder, at, held_at) select lpad(i::text, 64, '0'), 'user ' || i % 20, repeat('0', 64), u('s' || i), u('h' || i), i, i from generate_series(0, 199999) i;
+insert into alert select 'alert ' || i, '{}' from generate_series(0, 999) i;
+insert into notice select u('notice' || i), 'receiver ' || i % 20, '{}', 0, i % 10, 0 from generate_series(0, 3999) i;
 insert into calendar select 'default', 'cal' || i, 3, false, '{}', 0 from generate_series(0, 199) i;
 insert into calendar_version select 'default', 'cal' || i, v, '{}', 0 from generate_series(0, 199) i, generate_series(1, 3) v;
 -- All jobs use one calendar, and ten of them have not been brought to its newest version.

@@ -146,6 +146,17 @@ const CASES: &[Case] = &[
     case("insert_shards", "times(2000001, 500), times('big', 500), ints(0, 1, 500), times('\"whole\"', 500), \
         times(0, 500), times(0, 500), times(0, 500), times('scheduled', 500), times(0, 500), times(0, 500), null, \
         times(0, 500), null, null, null, null, array_fill(false, array[500])", "", N, N * CHANGE),
+    case("put_alert", "'alert 5', '{}'", "", 1, CHANGE),
+    case("delete_alert", "'alert 5'", "alert_pkey", 1, CHANGE),
+    // As many as there may be.
+    case("list_alerts", "", "", 1_000, 1_100),
+    case("insert_notice", "u('new'), 'ops', '{}', 0, 0, 0", "", 1, CHANGE),
+    case("list_notices", "5, 20", "notice_due", 20, 20 * ROW),
+    // All of them, of which there are never more than a few for each receiver.
+    case("count_notices", "", "", 4_000, 1_000),
+    case("delete_notice", "u('notice5')", "notice_pkey", 1, CHANGE),
+    case("put_off_notice", "u('notice5'), 9", "notice_pkey", 1, CHANGE),
+    case("list_unsuccessful_runs", "0, 100", "run_unsuccessful", 100, 100 * ROW),
     case("get_request_key", "lpad('5', 64, '0')", "request_key_pkey", 1, ROW),
     case("insert_request_key", "repeat('x', 64), 'me', repeat('0', 64), u('s'), u('h'), null, 5", "", 1, CHANGE),
     case("take_request_key", "lpad('5', 64, '0'), u('h'), null, 5", "request_key_pkey", 1, CHANGE),

@@ -1,0 +1,2 @@
+-- delete_alert: an alert that is no more.
+delete from alert where name = ?1
