@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use sichen_core::beacon::{Beacon, Heard, Hint};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::lease::Rhythm;
-use sichen_core::members::{Members, all_keys, wish};
+use sichen_core::members::{Members, all_keys, wish, wish_alerts};
 use sichen_core::model::{Duty, DutyKey, Node, PARTITIONS};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH};
@@ -52,6 +52,8 @@ pub struct Coordinator {
     address: String,
     rhythm: Rhythm,
     beacon: Arc<dyn Beacon>,
+    /// Whether this node can send alerts.
+    sends_alerts: bool,
     state: Mutex<State>,
     /// Held by the pass that is going on.
     passing: tokio::sync::Mutex<()>,
@@ -82,10 +84,18 @@ impl Coordinator {
             address,
             rhythm,
             beacon,
+            sends_alerts: false,
             state: Mutex::default(),
             passing: tokio::sync::Mutex::default(),
             woken: Notify::new(),
         }
+    }
+
+    /// A node that takes the alerts where nobody has them.
+    #[must_use]
+    pub fn sending_alerts(mut self, can: bool) -> Self {
+        self.sends_alerts = can;
+        self
     }
 
     /// Renews the node's lease (or registers it), takes the duties that it should own and that are
@@ -181,7 +191,8 @@ impl Coordinator {
             }
             state.see(me, &self.address, &live, &duties, now, &doubtful);
             let expected = state.expected(&live, now);
-            let wish = wish(me, &live, &expected, &duties, &state.pools);
+            let mut wish = wish(me, &live, &expected, &duties, &state.pools);
+            wish_alerts(&mut wish, &live, &duties, self.sends_alerts);
             let overdue = state.await_all(wish.awaited, now, self.rhythm.ttl);
             let give = state.leave(wish.give, now);
             if !state.leaving.is_empty() {
@@ -340,7 +351,9 @@ impl Coordinator {
         let theirs: BTreeSet<&DutyKey> = duties.iter().filter(theirs).map(|d| &d.key).collect();
         let patience = self.rhythm.beat * 2;
         state.whole = all_keys(duties, &state.pools).iter().all(|key| {
-            theirs.contains(key)
+            // Nobody waits for them, and perhaps no node can send any more.
+            *key == DutyKey::Alerts
+                || theirs.contains(key)
                 || state.owned.contains_key(key)
                 || state.leaving.contains_key(key)
                 || state.is_awaited_within(key, now, patience)

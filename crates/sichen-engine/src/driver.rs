@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::alert;
 use sichen_core::beacon::{Beacon, Heard, Hint as Told, NoBeacon};
 use sichen_core::lease::Rhythm;
 use sichen_core::model::DutyKey;
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alerts::{Alerter, Sender};
 use crate::backfill::Backfiller;
 use crate::context::{Context, IdSource};
 use crate::control::Control;
@@ -46,6 +48,17 @@ pub struct Settings {
     pub worker: Rhythm,
     /// How long closed runs are kept.
     pub retention: SignedDuration,
+    /// What is told to whom, if this node tells anything.
+    pub alerts: Option<Telling>,
+}
+
+/// Alerts, and the way to those who are told.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    /// What is looked for.
+    pub settings: Arc<alert::Settings>,
+    /// How a notice is sent.
+    pub sender: Arc<dyn Sender>,
 }
 
 impl Settings {
@@ -57,6 +70,7 @@ impl Settings {
             node: Rhythm::NODE,
             worker: Rhythm::WORKER,
             retention: SignedDuration::from_hours(30 * 24),
+            alerts: None,
         }
     }
 }
@@ -78,6 +92,8 @@ pub struct Engine {
     pub reaper: Reaper,
     /// Old history.
     pub janitor: Janitor,
+    /// What people are told, if this node tells anything.
+    pub alerter: Option<Alerter>,
     /// Workers.
     pub sessions: Sessions,
     /// What people and programs ask for.
@@ -188,6 +204,7 @@ impl Engine {
         let context = Context::new(store, ids);
         let address = settings.address.clone();
         let coordinator = Coordinator::new(context.clone(), address, settings.node, beacon);
+        let coordinator = coordinator.sending_alerts(settings.alerts.is_some());
         let coordinator = Arc::new(coordinator);
         let documents = Arc::new(Documents::default());
         let wake = Arc::new(Wake::default());
@@ -212,6 +229,9 @@ impl Engine {
             settings.worker,
         );
         let janitor = Janitor::new(context.clone(), coordinator.clone(), settings.retention);
+        let alerter = settings.alerts.clone();
+        let alerter =
+            alerter.map(|telling| Alerter::new(context.clone(), coordinator.clone(), telling));
         let sessions = Sessions::new(
             context.clone(),
             coordinator.clone(),
@@ -229,6 +249,7 @@ impl Engine {
             dispatcher,
             reaper,
             janitor,
+            alerter,
             sessions,
             intake: Intake::new(control.clone()),
             control,
@@ -369,6 +390,18 @@ impl Engine {
             }
         });
         running.listen();
+        if let Some(every) = self.alerter.as_ref().map(Alerter::every) {
+            let e = self.clone();
+            running.spawn("alerts", std_duration(every), None, move |now| {
+                let e = e.clone();
+                async move {
+                    match &e.alerter {
+                        Some(alerter) => alerter.run_once(now).await,
+                        None => Ok(None),
+                    }
+                }
+            });
+        }
         let e = self;
         let hint: Hint = |e| &e.wake.janitor;
         running.spawn("janitor", Duration::from_mins(1), Some(hint), move |now| {

@@ -10,6 +10,7 @@
 //! # Not here
 //! Rules (`sichen-core`), SQL (`sichen-store`), transports (`sichen-server`).
 
+pub mod alerts;
 pub mod backfill;
 pub mod births;
 mod blocked;

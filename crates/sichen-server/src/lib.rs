@@ -6,6 +6,7 @@
 //! Duties (`sichen-engine`), rules (`sichen-core`), a concrete store (only the binary knows one).
 
 mod access;
+pub mod alerts;
 pub mod auth;
 mod console;
 pub mod document;

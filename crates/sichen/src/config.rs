@@ -8,6 +8,8 @@
 //! # Not here
 //! A worker's configuration (`sichen-worker`), tokens (`sichen_server::auth`).
 
+pub mod alerts;
+
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -61,6 +63,9 @@ pub struct ServerConfig {
     /// From whom a certificate is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_client_auth: Option<ClientAuth>,
+    /// What is told to whom: a file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<PathBuf>,
     /// How often workers beat.
     pub beat: Option<Length>,
     /// How long a worker's session lives without a beat.
@@ -153,6 +158,7 @@ impl ServerConfig {
             tls_key: None,
             tls_client_ca: None,
             tls_client_auth: None,
+            alerts: None,
             beat: Some(Length(worker.beat)),
             session_ttl: Some(Length(worker.ttl)),
             node_beat: Some(Length(node.beat)),
@@ -187,6 +193,7 @@ impl ServerConfig {
             tls_key: key,
             tls_client_ca: self.tls_client_ca.or(below.tls_client_ca),
             tls_client_auth: self.tls_client_auth.or(below.tls_client_auth),
+            alerts: self.alerts.or(below.alerts),
             beat: self.beat.or(below.beat),
             session_ttl: self.session_ttl.or(below.session_ttl),
             node_beat: self.node_beat.or(below.node_beat),
@@ -302,6 +309,7 @@ impl ServerConfig {
                     .unwrap_or(ClientAuth::Required)
                     .wanted(),
             }),
+            alerts: whole.alerts.as_deref().map(alerts::load).transpose()?,
             worker: rhythm(whole.beat, whole.session_ttl),
             node: rhythm(whole.node_beat, whole.node_lease),
             retention: length(whole.retention),

@@ -17,8 +17,9 @@ use jiff::SignedDuration;
 use sichen_core::lease::Rhythm;
 use sichen_core::port::Store;
 use sichen_engine::context::RandomIds;
-use sichen_engine::driver::{Engine, Settings};
+use sichen_engine::driver::{Engine, Settings, Telling};
 use sichen_server::Server;
+use sichen_server::alerts::Webhooks;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
 use sichen_server::rest::wire::OldTransaction;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::import;
+use crate::config::alerts::AlertsConfig;
 use crate::config::is_dialable;
 use crate::failure::{Exit, Failure};
 use crate::live::Live;
@@ -58,6 +60,8 @@ pub struct Node {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Whether, and from whom, it wants certificates.
     pub clients: Option<Clients>,
+    /// What is told to whom.
+    pub alerts: Option<AlertsConfig>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
     /// Its own beat and lease.
@@ -104,6 +108,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         }
         None => None,
     };
+    let alerts = node.alerts.as_ref().map(telling).transpose()?;
     let listener = Server::bind(node.listen, node.beyond_loopback || tls.is_some())
         .await
         .map_err(|error| bind_failure(node, &error))?;
@@ -123,6 +128,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     settings.worker = node.worker;
     settings.node = node.node;
     settings.retention = node.retention;
+    settings.alerts = alerts;
     let streams = Arc::new(Streams::default());
     let beacon = node.store.beacon()?;
     let courier = streams.clone();
@@ -164,6 +170,17 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         listener,
         address,
         live: None,
+    })
+}
+
+/// Alerts, and the way to those who are told.
+fn telling(config: &AlertsConfig) -> Result<Telling, Failure> {
+    let webhooks = Webhooks::new(config.receivers()?);
+    let webhooks =
+        webhooks.map_err(|e| Failure::new(Exit::Failed, format!("no HTTP client: {e}")))?;
+    Ok(Telling {
+        settings: Arc::new(config.settings()),
+        sender: Arc::new(webhooks),
     })
 }
 

@@ -263,6 +263,7 @@ fn an_old_term_is_refused_in_every_method() {
     let trigger = fence(DutyKey::Trigger(partition_of(job)));
     let lease = fence(DutyKey::Pool(pool()));
     let janitor = fence(DutyKey::Janitor);
+    let alerts = released(&cluster, DutyKey::Alerts);
     cluster.pass(20);
     second.engine.coordinator.add_pool(&pool());
     second.coordinate(&cluster);
@@ -276,6 +277,8 @@ fn an_old_term_is_refused_in_every_method() {
         ("reap_shards", reap(&cluster, &lease, run)),
         ("end_session", end_session(&cluster, &lease, session)),
         ("remove_history", remove(&cluster, &janitor)),
+        ("save_alerts", save_alerts(&cluster, &alerts)),
+        ("end_notices", end_notices(&cluster, &alerts)),
     ];
     for (method, refused) in refused {
         assert!(refused, "{method} wrote under an old term");
@@ -350,6 +353,27 @@ fn end_session(c: &Cluster, fence: &Fence, session: SessionId) -> bool {
         .store
         .end_session(c.op(), Some(fence.clone()), session, "expired".to_owned());
     !block_on(ended).unwrap()
+}
+
+/// The term of a node that has given the duty up.
+fn released(c: &Cluster, key: DutyKey) -> Fence {
+    let (address, ttl) = ("gone".to_owned(), SignedDuration::from_secs(1));
+    let node = block_on(c.store.register_node(c.op(), address, ttl)).unwrap();
+    let claimed = block_on(c.store.claim_duties(c.op(), node, vec![key])).unwrap();
+    block_on(c.store.release_duties(c.op(), claimed.clone())).unwrap();
+    claimed[0].clone()
+}
+
+fn save_alerts(c: &Cluster, fence: &Fence) -> bool {
+    let saved = c
+        .store
+        .save_alerts(c.op(), fence.clone(), Default::default());
+    matches!(block_on(saved), Err(Error::Busy(_)))
+}
+
+fn end_notices(c: &Cluster, fence: &Fence) -> bool {
+    let ended = c.store.end_notices(c.op(), fence.clone(), Vec::new());
+    matches!(block_on(ended), Err(Error::Busy(_)))
 }
 
 fn remove(c: &Cluster, fence: &Fence) -> bool {

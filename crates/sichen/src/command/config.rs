@@ -183,6 +183,9 @@ fn check(args: &Check) -> Result<ExitCode, Failure> {
         if !problems.is_empty() {
             return Err(config::refused(&shown.to_string(), &problems));
         }
+        if let Some(alerts) = &read.config.alerts {
+            config::alerts::load(alerts)?;
+        }
         "server"
     };
     output::print(&format!("{shown} is a right configuration of a {kind}\n"))?;

@@ -76,6 +76,14 @@ pub struct Server {
         hide_env_values = true
     )]
     log: Option<String>,
+    /// Who is told what is failing, missing, late or stuck: YAML. Give the same file to every server.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SICHEN_ALERTS",
+        hide_env_values = true
+    )]
+    alerts: Option<PathBuf>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -152,6 +160,7 @@ fn told(args: Server) -> Result<Told, Failure> {
         tls_client_ca: args.tls_client_ca,
         tls_client_auth: args.tls_client_auth,
         log: args.log.filter(|log| !log.is_empty()),
+        alerts: args.alerts,
         ..args.node.config()
     };
     let read = args.config.map(|path| {
@@ -196,6 +205,7 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
             "--tls-client-auth",
             Some("SICHEN_TLS_CLIENT_AUTH"),
         ),
+        ("alerts", "--alerts", Some("SICHEN_ALERTS")),
         ("session_ttl", "--session-ttl", None),
         ("beat", "--beat", None),
         ("retention", "--retention", None),

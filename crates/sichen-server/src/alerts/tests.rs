@@ -1,0 +1,60 @@
+//! Claims about what receivers get.
+
+use super::form::Form;
+use super::signature;
+use serde_json::{Value, json};
+
+/// Computed by OpenSSL:
+/// `printf '1700000000.{"id":1}' | openssl dgst -sha256 -hmac whsec-0123456789abcdef`.
+#[test]
+fn the_signature_is_what_others_compute() {
+    let header = signature::header("whsec-0123456789abcdef", 1_700_000_000, "{\"id\":1}");
+    assert_eq!(
+        header,
+        "t=1700000000,v1=139d89016db745c75bf654476b1450b5650c0885f51ba9dae48257ca45752295"
+    );
+    let other = signature::header("whsec-0123456789abcdeg", 1_700_000_000, "{\"id\":1}");
+    assert_ne!(header, other);
+}
+
+fn notice() -> String {
+    json!({
+        "id": "1", "source": "prod", "since": "2026-11-30T21:00:00Z",
+        "summary": "runs failed: a<b (exit-1: x & y)", "what_to_do": "sichen dead-letters",
+    })
+    .to_string()
+}
+
+#[test]
+fn each_chat_service_gets_its_own_form() {
+    let plain = "[sichen prod] runs failed: a<b (exit-1: x & y)\nsince 2026-11-30T21:00:00Z\n\
+                 sichen dead-letters";
+    let body = |form: Form| serde_json::from_str::<Value>(&form.body(&notice())).unwrap();
+    assert_eq!(Form::Json.body(&notice()), notice());
+    let slack = plain.replace('&', "&amp;").replace('<', "&lt;");
+    assert_eq!(body(Form::Slack), json!({ "text": slack }));
+    let robot = json!({ "msgtype": "text", "text": { "content": plain } });
+    assert_eq!(body(Form::DingTalk), robot);
+    assert_eq!(body(Form::WeCom), robot);
+    assert_eq!(
+        body(Form::Feishu),
+        json!({ "msg_type": "text", "content": { "text": plain } })
+    );
+}
+
+#[test]
+fn a_chat_service_that_refuses_with_200_has_refused() {
+    assert_eq!(
+        Form::DingTalk.judge(br#"{"errcode":0,"errmsg":"ok"}"#),
+        Ok(())
+    );
+    assert_eq!(Form::Feishu.judge(br#"{"code":0,"msg":"success"}"#), Ok(()));
+    assert_eq!(Form::Slack.judge(b"ok"), Ok(()));
+    assert_eq!(Form::Json.judge(b""), Ok(()));
+    let refused = Form::WeCom.judge(br#"{"errcode":93000,"errmsg":"invalid webhook url"}"#);
+    assert_eq!(
+        refused.unwrap_err(),
+        "refused with errcode 93000: invalid webhook url"
+    );
+    assert!(Form::Feishu.judge(b"<html>").is_err());
+}

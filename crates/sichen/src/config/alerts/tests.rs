@@ -1,0 +1,136 @@
+//! Claims about the file of alerts.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+fn loaded(text: &str) -> Result<AlertsConfig, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    load(file.path()).map_err(|failure| failure.to_string())
+}
+
+const RECEIVER: &str = "receivers: [{name: ops, url: 'http://127.0.0.1:9/hook'}]\n";
+
+#[test]
+fn a_file_is_taken_as_it_is_written() {
+    let text = format!(
+        "{RECEIVER}source: prod\nevery: 5s\nrules:\n  failures: {{in_a_row: 3, repeat: 1h}}\n  late: {{on: false}}\n\
+         no_success: [{{job: pay/nightly, within: 26h}}]\n\
+         silences: [{{rule: failures, subject: noisy, until: 2027-01-01T00:00:00Z}}]\n"
+    );
+    let settings = loaded(&text).unwrap().settings();
+    assert_eq!(settings.source, "prod");
+    assert_eq!(settings.every, SignedDuration::from_secs(5));
+    assert_eq!(settings.policy(Rule::Failures).in_a_row, 3);
+    assert_eq!(
+        settings.policy(Rule::Failures).repeat,
+        SignedDuration::from_hours(1)
+    );
+    assert!(!settings.policy(Rule::Late).on);
+    assert_eq!(
+        settings.policy(Rule::NoWorker),
+        Policy::usual(Rule::NoWorker)
+    );
+    assert_eq!(settings.told_of(Rule::Missed), ["ops"]);
+    let nightly = JobName::new("pay", "nightly").unwrap();
+    assert_eq!(
+        settings.no_success,
+        [(nightly, SignedDuration::from_hours(26))]
+    );
+    assert_eq!(settings.silences.len(), 1);
+}
+
+#[test]
+fn what_can_t_be_meant_is_refused_by_name() {
+    let with = |more: &str| loaded(&format!("{RECEIVER}{more}")).unwrap_err();
+    for (more, says) in [
+        (
+            "ruels: {}",
+            "there is no key `ruels`; did you mean `rules`?",
+        ),
+        (
+            "rules: {failure: {}}",
+            "there is no rule `failure`; did you mean `failures`?",
+        ),
+        (
+            "rules: {late: {in_a_row: 2}}",
+            "rules.late.in_a_row: only `failures` has it",
+        ),
+        (
+            "rules: {late: {repeat: 1s}}",
+            "rules.late.repeat: 1s is outside 1m",
+        ),
+        (
+            "rules: {late: {receivers: [dev]}}",
+            "rules.late.receivers: there is no `dev`",
+        ),
+        ("every: 1h", "every: 1h is outside 1s to 10m"),
+        (
+            "no_success: [{job: 'A B', within: 1h}]",
+            "no_success: \"A B\": ",
+        ),
+        (
+            "silences: [{rule: no, until: 2027-01-01T00:00:00Z}]",
+            "silences: there is no rule `no`",
+        ),
+    ] {
+        let said = with(more);
+        assert!(
+            said.contains("SC7008") && said.contains(says),
+            "{more}: {said}"
+        );
+    }
+    for (text, says) in [
+        ("source: x", "receivers: nobody is told"),
+        (
+            "receivers: [{name: a}]",
+            "receivers.a: give `url` or `url_file`",
+        ),
+        (
+            "receivers: [{name: a, url: 'ftp://x'}]",
+            "receivers.a.url: it is no address",
+        ),
+    ] {
+        let said = loaded(text).unwrap_err();
+        assert!(said.contains(says), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_secret_that_others_may_read_is_refused_and_never_shown() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"q8Zt1mX0c5Vb7Nn2Kk9Jh4Gf6Dd3Ss1Aa")
+        .unwrap();
+    let text = format!(
+        "receivers: [{{name: ops, url: 'https://hooks.example/T0K3N', secret_file: '{}'}}]",
+        file.path().display()
+    );
+    let config = loaded(&text).unwrap();
+    let mode = |mode| {
+        file.as_file()
+            .set_permissions(std::fs::Permissions::from_mode(mode))
+    };
+    mode(0o644).unwrap();
+    let said = config.receivers().unwrap_err().to_string();
+    assert!(said.contains("SC6010"), "{said}");
+    mode(0o600).unwrap();
+    let receivers = config.receivers().unwrap();
+    let shown = format!("{receivers:?}");
+    assert!(
+        !shown.contains("q8Zt") && !shown.contains("T0K3N"),
+        "{shown}"
+    );
+}
+
+/// The example of the guide, which is pasted.
+#[test]
+fn the_example_of_the_guide_is_right() {
+    let guide = include_str!("../../../../../docs/guide/alerts.md");
+    let example = guide.split("```yaml\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let settings = loaded(example).unwrap().settings();
+    assert_eq!(settings.receivers, ["ops", "chat"]);
+    assert_eq!(settings.policy(Rule::Failures).in_a_row, 2);
+}
