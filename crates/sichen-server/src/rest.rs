@@ -8,6 +8,7 @@
 //! The use cases (`sichen_engine::control`), reading documents ([`crate::document`]).
 
 mod access;
+mod alerts;
 mod answer;
 mod backfills;
 mod calendars;
@@ -209,6 +210,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(watch::watch))
         .routes(routes!(history::export))
         .routes(routes!(overview::overview))
+        .routes(routes!(alerts::list))
         .routes(routes!(forecast::forecast))
         .routes(routes!(cluster::workers))
         .routes(routes!(cluster::held))

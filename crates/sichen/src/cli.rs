@@ -12,10 +12,10 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches as _, Parser, Subcommand, 
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    audit, backfill, backup, calendar, cancel, capacity, clock, completions, config, dead_letters,
-    demo, describe, dev, doctor, documents, drill, due, events, explain, fence, forecast, get,
-    import, jobs, logs, namespace, new, next, report, restore, revisions, run, runs, schema,
-    server, shards, token, trace, verify, worker,
+    alerts, audit, backfill, backup, calendar, cancel, capacity, clock, completions, config,
+    dead_letters, demo, describe, dev, doctor, documents, drill, due, events, explain, fence,
+    forecast, get, import, jobs, logs, namespace, new, next, report, restore, revisions, run, runs,
+    schema, server, shards, token, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::logging;
@@ -98,6 +98,7 @@ pub enum Command {
     Namespace(namespace::Command),
     #[command(subcommand)]
     Clock(clock::Clock),
+    Alerts(alerts::Alerts),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -338,6 +339,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Token(command) => token::run(command).await,
         Command::Namespace(command) => namespace::run(command).await,
         Command::Clock(command) => clock::run(command).await,
+        Command::Alerts(args) => alerts::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::print(&args),
     }

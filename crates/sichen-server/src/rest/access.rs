@@ -108,6 +108,7 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("GET", "/watch", View, Each),
     ("GET", "/export", Operate, Cluster),
     ("GET", "/overview", View, Cluster),
+    ("GET", "/alerts", View, Cluster),
     ("GET", "/forecast", View, Cluster),
     ("GET", "/workers", View, Cluster),
     ("GET", "/workers/{session}/shards", View, Cluster),

@@ -11,6 +11,7 @@
 //! # Not here
 //! How they come from rows (`convert`), the job document (`sichen_core::document`).
 
+mod alerts;
 mod backfills;
 mod calendars;
 mod capacities;
@@ -31,6 +32,7 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use alerts::{Alert, AlertSubject, Alerts, WaitingNotices};
 pub use backfills::{
     Backfill, BackfillCheck, BackfillCheckPage, BackfillChecks, BackfillInstant, BackfillInstants,
     BackfillPage, BackfillPreview, BackfillRuns, BackfillVerify, StartBackfill,

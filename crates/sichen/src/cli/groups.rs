@@ -45,6 +45,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "config",
             "backup",
             "restore",
+            "alerts",
             "clock",
             "token",
             "namespace",

@@ -1,5 +1,6 @@
 //! One module per group of commands.
 
+pub mod alerts;
 pub mod audit;
 pub mod backfill;
 mod backfill_verify;

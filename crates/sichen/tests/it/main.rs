@@ -9,6 +9,7 @@
     reason = "real processes and streams need real time and tasks of their own"
 )]
 
+mod alerts;
 mod audit;
 mod backfill;
 mod backup;
