@@ -206,7 +206,7 @@ const CASES: &[Case] = &[
     case("list_ready_runs", "'crowd', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_300, 4_000),
     case("list_ready_runs", "'none', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1, 2 * ROW),
     case("list_ready_shards", "array[185]::bigint[], clock(5000000000), 500, 'big', array[3049]::bigint[], array[185]::bigint[]", "shard_waiting", 1, 2 * ROW),
-    case("promote_later", "'crowd', clock(5000000000), 500, 5", "shard_pool_waiting", 40, 5 * CHANGE),
+    case("locks/promote_later", "'crowd', clock(5000000000), 500, 5", "shard_pool_waiting", 40, 5 * CHANGE),
     case("list_removable_runs", "30000, 100", "run_ended", 100, 100 * ROW),
     case("list_running", "180, 100, 3048, 0", "shard_run_held", 1, ROW),
     case("list_runs", "40000, 100", "run_pkey", 100, 100 * ROW),
