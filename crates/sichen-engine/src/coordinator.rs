@@ -16,6 +16,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::beacon::{Beacon, Heard, Hint};
@@ -116,6 +117,12 @@ impl Coordinator {
         })
     }
 
+    /// From now on the node's lease lasts no longer than it would by this machine's own clock either: a node
+    /// that stood still finds the store's time where it was, if that stands still as well.
+    pub(crate) fn go_by_machine(&self) {
+        self.lock().by_machine = true;
+    }
+
     /// Notified when a pass is due before the next beat.
     #[must_use]
     pub fn woken(&self) -> &Notify {
@@ -127,16 +134,23 @@ impl Coordinator {
         if self.lock().draining {
             return Ok(None);
         }
+        let sent = crate::pulse::instant();
         let (node, now, told) = self.renew(now).await?;
-        // Counted from before the renewal was sent, less the margin.
-        let until = now.checked_add(self.rhythm.ttl - self.rhythm.margin()).ok();
+        // Counted from before the renewal was sent, less the margin; and from what the store said if that is
+        // less, for between two readings a pulse counts on while the store's time stands still.
+        let lasts = self.rhythm.ttl - self.rhythm.margin();
+        let from = told.map_or(now, |told| told.min(now));
+        let until = from.checked_add(lasts).ok();
+        let by_machine = Duration::try_from(lasts)
+            .ok()
+            .and_then(|lasts| sent.checked_add(lasts));
         let until = {
             let mut state = self.lock();
             state.node = Some(node);
             if state.draining {
                 return Ok(None);
             }
-            state.proved(until)
+            state.proved(until, by_machine)
         };
         self.wear_leases(node, now, told).await?;
         {
@@ -405,7 +419,7 @@ impl Coordinator {
     #[must_use]
     pub fn fence(&self, key: &DutyKey, now: Timestamp) -> Option<Fence> {
         let mut state = self.lock();
-        if state.valid_until.is_none_or(|until| now >= until) {
+        if !state.lasts(now) {
             state.refused |= state.owned.contains_key(key);
             return None;
         }
@@ -474,15 +488,14 @@ impl Coordinator {
     /// Whether the node's lease lasts at `now`.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.lock().valid_until.is_some_and(|until| now < until)
+        self.lock().lasts(now)
     }
 
     /// Whether each duty is in a live node's hands at `now`, this one's or a peer's.
     #[must_use]
     pub fn is_ready(&self, now: Timestamp) -> bool {
         let state = self.lock();
-        let lasts = |until: Option<Timestamp>| until.is_some_and(|until| now < until);
-        lasts(state.valid_until) && lasts(state.held_until)
+        state.lasts(now) && state.held_until.is_some_and(|until| now < until)
     }
 
     /// Gives all duties up and ends this node's lease, so that peers need not wait for its end.

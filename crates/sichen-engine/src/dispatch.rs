@@ -87,6 +87,8 @@ pub struct Pass {
     pub next_ready: Option<Timestamp>,
     /// Whether a run may have been given a deadline.
     pub limits_run: bool,
+    /// The store's time, if it was before what the pass went by.
+    pub told: Option<Timestamp>,
 }
 
 /// When the next shard of a pool becomes ready that is not ready now.
@@ -448,7 +450,12 @@ impl Dispatcher {
         }
         // What is ready is judged by the store's time. The node's may be ahead of it, and what becomes
         // ready between the two would be left to the sweep.
-        let read = self.context.store.now().await?.min(now);
+        let told = self.context.store.now().await?;
+        if told < now {
+            // Or what is ready between the two would be looked for again and again.
+            pass.told = Some(told);
+        }
+        let read = told.min(now);
         let store = &*self.context.store;
         let found = self.looks.read(store, pool, free).await?;
         let (heads, deep, all) = (found.heads, found.per_run, found.all);

@@ -292,6 +292,7 @@ impl Engine {
             cancel: CancellationToken::new(),
             loops: TaskTracker::new(),
         };
+        self.coordinator.go_by_machine();
         let beat = std_duration(self.settings.node.beat);
         let e = self.clone();
         let hint: Hint = |e| e.coordinator.woken();
@@ -348,6 +349,9 @@ impl Engine {
                         }
                     }
                     let pass = e.dispatcher.run_once(now).await?;
+                    if let Some(now) = pass.told {
+                        e.pulse.told(now);
+                    }
                     if pass.limits_run {
                         e.wake.trigger();
                     }

@@ -53,7 +53,7 @@ pub fn parsed(text: &str) -> Result<EnvFilter, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     for part in &parts {
         let alone = !part.contains(['=', '[']);
-        if alone && part.parse::<LevelFilter>().is_err() {
+        if part.is_empty() || alone && part.parse::<LevelFilter>().is_err() {
             return Err(format!(
                 "{part:?} is none of {levels}; for a part of the program write PART=LEVEL"
             ));

@@ -15,6 +15,7 @@ use sichen_core::model::{Duty, DutyKey, Node};
 use sichen_core::name::Name;
 use sichen_core::port::{Fence, Holder};
 use sichen_core::timekeeping::standstill::Standstill;
+use tokio::time::Instant;
 
 use super::{GRACE, Pass};
 
@@ -32,6 +33,10 @@ pub(super) struct State {
     pub node: Option<NodeId>,
     /// Until when fences may be used.
     pub valid_until: Option<Timestamp>,
+    /// The same by this machine's clock, which counts in what was frozen.
+    proved_until: Option<Instant>,
+    /// Whether that is asked; where time is simulated it is not.
+    pub by_machine: bool,
     /// Whether a fence of an owned duty was refused since, for want of that.
     pub refused: bool,
     /// Until when each duty is known to be in a live node's hands.
@@ -98,11 +103,25 @@ impl State {
 
     /// The lease holds until `until`, or for longer as was known: a pass that waited for another may have
     /// begun earlier than that one, and no renewal shortens a lease. Until when it holds.
-    pub fn proved(&mut self, until: Option<Timestamp>) -> Option<Timestamp> {
+    pub fn proved(
+        &mut self,
+        until: Option<Timestamp>,
+        by_machine: Option<Instant>,
+    ) -> Option<Timestamp> {
         self.valid_until = self.valid_until.max(until);
+        self.proved_until = self.proved_until.max(by_machine);
         // Whoever was refused a fence sleeps until its next look unless it hears of this.
         self.news.gained |= std::mem::take(&mut self.refused);
         self.valid_until
+    }
+
+    /// Whether the node's lease lasts at `now`, by this machine's clock too.
+    pub fn lasts(&self, now: Timestamp) -> bool {
+        let machine = || {
+            self.proved_until
+                .is_some_and(|until| crate::pulse::instant() < until)
+        };
+        self.valid_until.is_some_and(|until| now < until) && (!self.by_machine || machine())
     }
 
     pub fn looked_within(&self, now: Timestamp, length: SignedDuration) -> bool {
@@ -116,6 +135,7 @@ impl State {
             self.sticky_until = now.checked_add(sticky).ok();
         }
         self.valid_until = None;
+        self.proved_until = None;
         self.refused = false;
         self.held_until = None;
         self.owned.clear();

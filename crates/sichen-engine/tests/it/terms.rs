@@ -71,6 +71,20 @@ fn a_pass_that_began_before_another_shortens_no_lease() {
     assert!(coordinator.is_ready(cluster.now()));
 }
 
+/// While the store's time stands still a node counts on between two readings: what it counted is no part of
+/// its lease.
+#[test]
+fn a_node_that_counted_on_while_time_stood_still_has_no_longer_lease() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let coordinator = &node.engine.coordinator;
+    let counted = cluster.now() + SignedDuration::from_secs(4);
+    block_on(coordinator.run_once(counted)).unwrap();
+    assert!(coordinator.is_live(cluster.now()));
+    assert!(!coordinator.is_live(counted + SignedDuration::from_secs(1)));
+}
+
 /// Who was refused sleeps until its next look, ten seconds of it where a node is alone.
 #[test]
 fn duties_that_were_refused_while_the_lease_was_in_doubt_are_woken_when_it_has_proved() {

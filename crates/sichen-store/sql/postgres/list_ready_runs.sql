@@ -4,9 +4,9 @@
 -- to the next shard that is ready, 200 entries of the index at most; if none is among them the next step begins
 -- after the last one's run: a run's entries begin with the one that is ready first, so none of it is. So a run
 -- whose hundred thousand shards wait for a retry costs one step. What was written to wait for a later instant is
--- not in the way: the first 500 shards of it that have become ready since are taken from an index of their own, and
--- promote_later sees to it that there are no more; how many there were is in each row. What a window leaves out
--- once they are among the others is left to the caller. A run that is being stopped has no waiting shards. (SQLite is asked for one run at a time, and walks its open runs, a look each.)
+-- not in the way: the first 500 shards of it that have become ready since are taken by time; how many there were is
+-- in each row, for the caller to put them among the others if there may be more (promote_later), and to apply the
+-- window to both together. A run that is being stopped has no waiting shards. (SQLite is asked for one run at a time, and walks its open runs, a look each.)
 with recursive fresh as materialized (
   select queue, turn, run_id from shard
   where pool = $1 and later and live and session_id is null and no >= -1
@@ -52,5 +52,8 @@ from (
   select queue, turn, id from head where ready
   union
   select queue, turn, run_id from fresh where (queue, turn, run_id) > ($2::bigint, $3::bigint, $4::bigint)
-) found join run r on r.id = found.id
-where r.ended_at is null and r.stop_cause is null order by found.queue, found.turn, found.id
+) found
+-- Run by run, whatever the plan was made of: of an almost empty store it would go through all runs instead.
+cross join lateral (
+  select * from run where id = found.id and ended_at is null and stop_cause is null limit 1) r
+order by found.queue, found.turn, found.id

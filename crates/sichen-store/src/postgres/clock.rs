@@ -16,6 +16,8 @@ use crate::happened::clock_accepted;
 
 /// How far the stored mark may lie behind.
 const MARK_LAG_MICROS: i64 = 1_000_000;
+/// How far a clock is set back and not merely kept in step with others.
+const SET_BACK_MICROS: i64 = 20_000;
 
 #[derive(Debug)]
 pub(super) struct Time {
@@ -76,13 +78,14 @@ impl Time {
         told
     }
 
-    /// Whether the stored mark is to be raised to what was told. While time stands still it does not lag at all:
-    /// statements that read the clock themselves have the mark alone to go by, and would else find nothing that was
-    /// written for now to be due before the clock has caught up.
+    /// Whether the stored mark is to be raised to what was told. Where the clock was set back it does not lag at
+    /// all: statements that read the clock themselves have the mark alone to go by, and would else find nothing
+    /// that was written for now to be due before the clock has caught up.
     pub fn is_behind(stored: Timestamp, told: &Told) -> bool {
         let now = told.now.as_microsecond();
         let lag = now.saturating_sub(stored.as_microsecond());
-        lag >= MARK_LAG_MICROS || lag > 0 && told.standing() == Standing::Behind
+        let back = now.saturating_sub(told.wall.as_microsecond());
+        lag >= MARK_LAG_MICROS || lag > 0 && back >= SET_BACK_MICROS
     }
 }
 

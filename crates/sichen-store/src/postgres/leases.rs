@@ -35,10 +35,11 @@ use crate::spoilt::pass_over;
 /// Shards that were written to wait for an instant and are ready: from so many on they are put among the others.
 /// `list_ready_runs.sql` has the number too.
 const FRESH: u32 = 500;
-/// Shards that are put among the others in one transaction.
-const PROMOTED: u32 = 10_000;
-/// Such transactions of one look. What they leave is put there by the next looks.
-pub(super) const PROMOTIONS: u32 = 100;
+/// Shards that are put among the others in one transaction: as many as are written well within the time
+/// for which others wait for a lock.
+pub(super) const PROMOTED: u32 = 2_000;
+/// Such transactions of one look. What they leave is left to the next looks.
+pub(super) const PROMOTIONS: u32 = 10;
 
 /// Puts shards that waited for an instant, and are ready, among the others, but for a few; how many.
 pub(super) async fn promote(read: &Read, pool: &Name) -> Result<u32> {

@@ -21,24 +21,31 @@ impl LeaseStore for PostgresStore {
         per_run: u32,
     ) -> Answer<'_, Vec<ReadyHead>> {
         Box::pin(async move {
-            let mut rounds = 0;
-            loop {
-                let (of, pool) = (pool.clone(), pool.clone());
-                let found = glance!(self, [pool], |read| leases::list_ready(
+            let look = |pool: Name| {
+                glance!(self, [pool], |read| leases::list_ready(
                     read, &pool, after, window, per_run
                 )
-                .await);
-                let (heads, more) = found.await?;
-                if !more || rounds == leases::PROMOTIONS {
-                    return Ok(heads);
-                }
-                // Transactions of their own: nobody sees the difference.
+                .await)
+            };
+            let (heads, more) = look(pool.clone()).await?;
+            if !more {
+                return Ok(heads);
+            }
+            // Transactions of their own: nobody sees the difference.
+            for _ in 0..leases::PROMOTIONS {
+                let of = pool.clone();
                 let promoted = alone!(self, [of], |read| leases::promote(read, &of).await);
-                rounds += 1;
-                if promoted.await? == 0 {
-                    return Ok(heads);
+                match promoted.await {
+                    Ok(promoted) if promoted == leases::PROMOTED => {}
+                    Ok(_) => break,
+                    Err(error) => {
+                        // What was found is as good as it was.
+                        tracing::debug!(%error, %pool, "what became ready could not be put among the others");
+                        return Ok(heads);
+                    }
                 }
             }
+            Ok(look(pool).await?.0)
         })
     }
     fn next_ready_at(&self, pool: Name, after: Timestamp) -> Answer<'_, Option<Timestamp>> {
