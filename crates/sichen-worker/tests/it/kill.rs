@@ -117,6 +117,12 @@ impl Worker {
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
         nix::sys::signal::kill(pid, signal).unwrap();
+        // It is stopped a moment later, and may see in that what is done next.
+        let begun = std::time::Instant::now();
+        while signal == nix::sys::signal::Signal::SIGSTOP && !is_stopped(pid) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{pid} goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(crate) async fn end(mut self) -> std::process::ExitStatus {
@@ -187,6 +193,10 @@ async fn the_trees_of_a_killed_worker_are_gone_within_two_seconds() {
 }
 
 /// The worst case: the supervisor was killed together with its worker.
+fn is_stopped(pid: nix::unistd::Pid) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
+}
+
 #[tokio::test]
 async fn strangers_without_a_supervisor_are_killed_before_the_worker_registers() {
     const MARKED: &str = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; sleep 300; :' & echo $$; sleep 300; :";

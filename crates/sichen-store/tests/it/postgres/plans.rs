@@ -201,7 +201,7 @@ const CASES: &[Case] = &[
     // A thousand lanes, the first of which has a hundred thousand runs.
     case("list_ready_runs", "'many', -1, -1, 0, clock(5000000000), 2000, 2, 1", "shard_waiting", 4_100, 20_000),
     // One step over a run whose hundred thousand shards wait for a retry.
-    case("list_ready_runs", "'tired', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_000, 100),
+    case("list_ready_runs", "'tired', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_000, 500),
     // Those that wait for next year are not in the way of ten whose instant has come.
     case("list_ready_runs", "'crowd', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1_300, 4_000),
     case("list_ready_runs", "'none', -1, -1, 0, clock(5000000000), 200, 200, 200", "shard_waiting", 1, 2 * ROW),
