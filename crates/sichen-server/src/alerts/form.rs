@@ -1,6 +1,7 @@
 //! What a receiver understands: the notice as it is, or a message of a chat service.
 //!
 //! # Invariants
+//! - What a failing process wrote mentions nobody.
 //! - A chat service that answers 200 and says in the body that it refused has refused.
 //!
 //! # Not here
@@ -36,10 +37,11 @@ impl Form {
             Form::Json => notice.to_owned(),
             Form::Slack => json!({ "text": escaped(&text()) }).to_string(),
             Form::DingTalk | Form::WeCom => {
-                json!({ "msgtype": "text", "text": { "content": text() } }).to_string()
+                json!({ "msgtype": "text", "text": { "content": unaddressed(&text()) } })
+                    .to_string()
             }
             Form::Feishu => {
-                json!({ "msg_type": "text", "content": { "text": text() } }).to_string()
+                json!({ "msg_type": "text", "content": { "text": unmarked(&text()) } }).to_string()
             }
         }
     }
@@ -92,6 +94,17 @@ fn message(notice: &str) -> String {
         message = message.chars().take(MESSAGE_CHARS).chain(['…']).collect();
     }
     message
+}
+
+/// Without what Feishu would take for a tag: `<at user_id="all">` mentions everybody, and there is no way to
+/// escape it in a text.
+fn unmarked(text: &str) -> String {
+    text.replace('<', "\u{ff1c}").replace('>', "\u{ff1e}")
+}
+
+/// Without what DingTalk and WeCom may take for a mention: a name or a number behind `@`.
+fn unaddressed(text: &str) -> String {
+    unmarked(text).replace('@', "\u{ff20}")
 }
 
 /// Without what would be a mention or a link.

@@ -33,6 +33,7 @@ fn each_chat_service_gets_its_own_form() {
     assert_eq!(Form::Json.body(&notice()), notice());
     let slack = plain.replace('&', "&amp;").replace('<', "&lt;");
     assert_eq!(body(Form::Slack), json!({ "text": slack }));
+    let plain = plain.replace('<', "\u{ff1c}");
     let robot = json!({ "msgtype": "text", "text": { "content": plain } });
     assert_eq!(body(Form::DingTalk), robot);
     assert_eq!(body(Form::WeCom), robot);
@@ -40,6 +41,25 @@ fn each_chat_service_gets_its_own_form() {
         body(Form::Feishu),
         json!({ "msg_type": "text", "content": { "text": plain } })
     );
+}
+
+/// The text of a failure is a stranger's.
+#[test]
+fn a_message_mentions_nobody() {
+    let cause = "<at user_id=\"all\">all</at> <AT id=all></AT> <!channel> <@all> @all @13800000000";
+    let notice = json!({ "summary": format!("runs failed: a ({cause})") }).to_string();
+    for form in [Form::Slack, Form::DingTalk, Form::Feishu, Form::WeCom] {
+        let sent = form.body(&notice);
+        assert!(
+            !sent.contains('<') && sent.contains("runs failed"),
+            "{sent}"
+        );
+        if matches!(form, Form::DingTalk | Form::WeCom) {
+            assert!(!sent.contains('@'), "{sent}");
+        }
+    }
+    // As a notice is, it is data.
+    assert!(Form::Json.body(&notice).contains("<!channel>"));
 }
 
 #[test]

@@ -166,9 +166,15 @@ impl AlertsConfig {
             problems.extend(rule(word).err().map(|e| format!("rules: {e}")));
             problems.extend(said.problems(word, &names));
         }
+        let mut watched = BTreeSet::new();
         for watch in &self.no_success {
-            let bad = job(&watch.job).err();
-            problems.extend(bad.map(|e| format!("no_success: {:?}: {e}", watch.job)));
+            match job(&watch.job) {
+                Ok(name) if !watched.insert(name.clone()) => {
+                    problems.push(format!("no_success: there are two `{name}`"));
+                }
+                Ok(_) => {}
+                Err(e) => problems.push(format!("no_success: {:?}: {e}", watch.job)),
+            }
             if watch.within.0 < SignedDuration::from_secs(1) || watch.within.0 > LONGEST {
                 let (low, high) = (Length::from_secs(1), Length(LONGEST));
                 problems.push(format!(
@@ -196,7 +202,11 @@ impl AlertsConfig {
         let watched = watched.filter_map(|w| Some((job(&w.job).ok()?, w.within.0)));
         let silences = self.silences.iter().map(|silence| Silence {
             rule: silence.rule.as_deref().and_then(Rule::parse),
-            subject: silence.subject.clone(),
+            // As a notice names it: a job of `default` without its namespace.
+            subject: silence.subject.as_ref().map(|subject| {
+                let name = job(subject).ok().map(|name| name.to_string());
+                name.unwrap_or_else(|| subject.clone())
+            }),
             until: silence.until,
         });
         Settings {

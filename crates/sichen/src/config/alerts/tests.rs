@@ -43,6 +43,19 @@ fn a_file_is_taken_as_it_is_written() {
 }
 
 #[test]
+fn a_silence_names_a_job_with_or_without_its_namespace() {
+    let silence = |subject: &str| {
+        let text =
+            format!("{RECEIVER}silences: [{{subject: {subject}, until: 2027-01-01T00:00:00Z}}]");
+        let settings = loaded(&text).unwrap().settings();
+        settings.silences[0].subject.clone().unwrap()
+    };
+    assert_eq!(silence("default/nightly"), "nightly");
+    assert_eq!(silence("nightly"), "nightly");
+    assert_eq!(silence("pay/nightly"), "pay/nightly");
+}
+
+#[test]
 fn what_can_t_be_meant_is_refused_by_name() {
     let with = |more: &str| loaded(&format!("{RECEIVER}{more}")).unwrap_err();
     for (more, says) in [
@@ -70,6 +83,10 @@ fn what_can_t_be_meant_is_refused_by_name() {
         (
             "no_success: [{job: 'A B', within: 1h}]",
             "no_success: \"A B\": ",
+        ),
+        (
+            "no_success: [{job: nightly, within: 1h}, {job: default/nightly, within: 2h}]",
+            "no_success: there are two `nightly`",
         ),
         (
             "silences: [{rule: no, until: 2027-01-01T00:00:00Z}]",
