@@ -16,8 +16,8 @@ use super::{Alert, Rule, What};
 pub const MAX_TRIES: u32 = 100;
 /// Notices that wait for one receiver; what comes beyond is not written down for it.
 pub const MAX_WAITING: usize = 200;
-/// Notices that are sent in one pass.
-pub const MAX_AT_ONCE: u32 = 20;
+/// Notices of one receiver that are sent in one pass.
+pub const MAX_AT_ONCE: u32 = 3;
 /// The longest name of a receiver, in bytes.
 pub const MAX_RECEIVER_BYTES: usize = 100;
 /// Between two tries of a notice, at most.

@@ -29,7 +29,8 @@ pub trait AlertStore: Send + Sync + 'static {
     /// # Errors
     /// [`Error::Busy`](super::Error) under an old term: nothing was written.
     fn save_alerts(&self, op: Op, fence: Fence, save: SaveAlerts) -> Answer<'_, ()>;
-    /// Notices that are due by `by`, the longest due first.
+    /// Notices that are due by `by`, the longest due first; at most `limit` of each receiver, so that what
+    /// waits for one hides none of another.
     fn list_notices(&self, by: Timestamp, limit: u32) -> Answer<'_, Vec<Notice>>;
     /// How many notices wait for each receiver, by its name.
     fn count_notices(&self) -> Answer<'_, Vec<(String, u32)>>;
@@ -38,6 +39,7 @@ pub trait AlertStore: Send + Sync + 'static {
     /// # Errors
     /// [`Error::Busy`](super::Error) under an old term: nothing was written.
     fn end_notices(&self, op: Op, fence: Fence, tried: Vec<(Uuid, Tried)>) -> Answer<'_, ()>;
-    /// Runs that ended since `since` without success, the last first; at most `limit`.
+    /// Runs that ended since `since` without success, the last first; at most `limit`. Without runs of
+    /// backfills and what was cancelled for another cause than its latest start.
     fn list_unsuccessful_runs(&self, since: Timestamp, limit: u32) -> Answer<'_, Vec<Run>>;
 }

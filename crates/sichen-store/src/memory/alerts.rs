@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sichen_core::alert::notice::{Notice, Tried};
 use sichen_core::lifecycle::RunState;
+use sichen_core::lifecycle::run::STARTING_DEADLINE;
 use sichen_core::model::{DutyKey, Run};
 use sichen_core::port::{Error, Fence, SaveAlerts};
 use uuid::Uuid;
@@ -31,7 +32,12 @@ pub(super) fn due(state: &State, by: Timestamp, limit: u32) -> Vec<Notice> {
     let due = state.notices.values().filter(|n| n.due_at <= by);
     let mut due: Vec<Notice> = due.cloned().collect();
     due.sort_by_key(|notice| (notice.due_at, notice.id));
-    due.truncate(limit as usize);
+    let mut turns = BTreeMap::<String, u32>::new();
+    due.retain(|notice| {
+        let turn = turns.entry(notice.receiver.clone()).or_default();
+        *turn += 1;
+        *turn <= limit
+    });
     due
 }
 
@@ -67,7 +73,8 @@ pub(super) fn end(tx: &mut Tx<'_>, fence: &Fence, tried: Vec<(Uuid, Tried)>) -> 
 pub(super) fn unsuccessful(state: &State, since: Timestamp, limit: u32) -> Vec<Run> {
     let runs = state.runs.values();
     let mut runs: Vec<&Run> = runs
-        .filter(|run| run.state != RunState::Succeeded)
+        .filter(|run| run.state != RunState::Succeeded && run.backfill.is_none())
+        .filter(|run| run.state != RunState::Cancelled || run.stop_detail == STARTING_DEADLINE)
         .filter(|run| run.ended_at.is_some_and(|at| at >= since))
         .collect();
     runs.sort_by_key(|run| std::cmp::Reverse((run.ended_at, run.id)));

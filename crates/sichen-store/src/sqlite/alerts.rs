@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::alert::Alert;
 use sichen_core::alert::notice::{Notice, Tried};
+use sichen_core::lifecycle::run::STARTING_DEADLINE;
 use sichen_core::model::{DutyKey, Run};
 use sichen_core::port::{Error, Fence, SaveAlerts};
 use uuid::Uuid;
@@ -72,6 +73,6 @@ pub(super) fn end(tx: &mut Tx<'_>, fence: &Fence, tried: &[(Uuid, Tried)]) -> Re
 }
 
 pub(super) fn unsuccessful(read: &Read<'_>, since: Timestamp, limit: u32) -> Result<Vec<Run>> {
-    let params = (at(since), limit);
+    let params = (at(since), limit, STARTING_DEADLINE);
     read.sound(sql::LIST_UNSUCCESSFUL_RUNS, params, |row| row.run())
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use futures::executor::block_on;
 use sichen_core::alert::notice::{Notice, Tried};
 use sichen_core::alert::{Alert, Member, Phase, Rule};
-use sichen_core::lifecycle::RunState;
+use sichen_core::layout::Descriptor;
+use sichen_core::lifecycle::{RunState, StopCause};
 use sichen_core::model::DutyKey;
-use sichen_core::port::{Error, Fence, SaveAlerts};
+use sichen_core::port::{Error, Fence, Page, RunFilter, SaveAlerts};
 use uuid::Uuid;
 
 use crate::bench::{Bench, at, wait};
@@ -66,7 +67,7 @@ pub fn alerts_and_notices_are_kept_as_they_were_written(b: &Bench) {
     // Said again, with one that has gone on.
     save(b, &fence, first).unwrap();
     assert_eq!(ids(b, 9, 9), [2, 1]);
-    assert_eq!(ids(b, 9, 1), [2]);
+    assert_eq!(ids(b, 9, 1), [2, 1], "one of each receiver");
     assert_eq!(ids(b, 4, 9), [0; 0]);
     let kept = wait(b.store.list_notices(at(9), 9));
     assert_eq!(kept[1], notice(1, "ops", 9));
@@ -83,6 +84,28 @@ pub fn alerts_and_notices_are_kept_as_they_were_written(b: &Bench) {
     };
     save(b, &fence, next).unwrap();
     assert_eq!(wait(b.store.list_alerts()), [over]);
+}
+
+/// What waits for one receiver hides nothing of another.
+pub fn each_receiver_has_its_own_notices(b: &Bench) {
+    let fence = b.fence(DutyKey::Alerts);
+    let notices = [
+        (1, "dead", 0),
+        (2, "dead", 1),
+        (3, "dead", 1),
+        (4, "ops", 8),
+        (5, "ops", 7),
+        (6, "dev", 9),
+        (7, "dev", 10),
+    ];
+    let first = SaveAlerts {
+        notices: notices.map(|(n, to, due)| notice(n, to, due)).into(),
+        ..SaveAlerts::default()
+    };
+    save(b, &fence, first).unwrap();
+    assert_eq!(ids(b, 9, 1), [1, 5, 6]);
+    assert_eq!(ids(b, 9, 2), [1, 2, 5, 4, 6]);
+    assert_eq!(ids(b, 1, 9), [1, 2, 3]);
 }
 
 pub fn a_notice_ends_or_is_put_off(b: &Bench) {
@@ -139,16 +162,39 @@ pub fn runs_without_success_are_listed_by_their_end(b: &Bench) {
         let runs = wait(b.store.list_unsuccessful_runs(since, limit));
         runs.into_iter().map(|run| run.id).collect::<Vec<_>>()
     };
-    let (first, second, open) = (b.run_of(1), b.run_of(1), b.run_of(1));
+    let late = || {
+        let job = b.job("late");
+        let mut new = b.new_run(job, "key", vec![Descriptor::Index]);
+        new.terms.start_by = Some(b.now());
+        b.create(new)
+    };
+    let (failed, given_up, open) = (b.run_of(1), b.run_of(1), b.run_of(1));
+    let not_started = late();
+    b.pass(10);
     let begun = b.now();
     // The one that was written last ends first.
-    b.stop(second, sichen_core::lifecycle::StopCause::Cancel);
+    b.stop(not_started, StopCause::Deadline);
+    assert_eq!(b.run(not_started).state, RunState::Cancelled);
     b.pass(10);
     let later = b.now();
-    b.stop(first, sichen_core::lifecycle::StopCause::Cancel);
-    assert_eq!(b.run(first).state, RunState::Cancelled);
+    b.stop(failed, StopCause::Deadline);
+    assert_eq!(b.run(failed).state, RunState::Failed);
+    // What somebody wanted to end is no failure.
+    b.stop(given_up, StopCause::Cancel);
+    assert_eq!(b.run(given_up).state, RunState::Cancelled);
     assert_eq!(b.run(open).state, RunState::Scheduled);
-    assert_eq!(list(begun, 9), [first, second]);
-    assert_eq!(list(begun, 1), [first]);
-    assert_eq!(list(later, 9), [first]);
+    // Runs of backfills are told of by their backfill.
+    let job = b.job("filled");
+    super::backfills::one_run_of(b, job);
+    let filter = RunFilter {
+        job: Some(job),
+        ..RunFilter::default()
+    };
+    let (after, limit) = (None, 9);
+    let filled = wait(b.store.list_runs(filter, Page { after, limit }))[0].id;
+    b.stop(filled, StopCause::Deadline);
+    assert_eq!(b.run(filled).state, RunState::Failed);
+    assert_eq!(list(begun, 9), [failed, not_started]);
+    assert_eq!(list(begun, 1), [failed]);
+    assert_eq!(list(later, 9), [failed]);
 }

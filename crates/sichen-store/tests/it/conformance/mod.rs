@@ -147,6 +147,7 @@ macro_rules! conforms {
                 ;
                 alerts:
                     alerts_and_notices_are_kept_as_they_were_written,
+                    each_receiver_has_its_own_notices,
                     a_notice_ends_or_is_put_off,
                     alerts_are_written_under_the_duty_s_present_term_alone,
                     runs_without_success_are_listed_by_their_end,
