@@ -9,7 +9,9 @@
 //!   lasted ([`Policy::repeat`]) or when a job joined it after a calm ([`CALM`]), each time more rarely.
 //! - What goes and comes back is believed to have gone only after a wait that doubles, so that flapping
 //!   makes few notices, however long it lasts.
-//! - In silence nothing is told and nothing changes: what outlasts the silence is told then.
+//! - In silence nothing is told and nothing changes: what outlasts the silence is told then. A subject that
+//!   is silenced by its name takes no part in an alert of others, and joins it as new at the end.
+//! - An alert of which not all was looked at is not over.
 //!
 //! # Not here
 //! Looking for what is wrong ([`judge`]), what a notice says and how often it is tried ([`notice`]),
@@ -28,7 +30,8 @@ use crate::name::JobName;
 
 /// Subjects of one alert that are named and looked after; of others it is known only that there are more.
 pub const MAX_MEMBERS: usize = 100;
-/// Alerts that are open or remembered at once; a condition beyond is not told of until one of them is over.
+/// Alerts of one rule that are open or remembered at once. Those that are over make room; a condition beyond
+/// is not told of until one of them is over, and the log says so.
 pub const MAX_ALERTS: usize = 500;
 /// The longest cause of a finding, in bytes; what is longer is cut.
 pub const MAX_CAUSE_BYTES: usize = 500;
@@ -137,6 +140,14 @@ pub struct Silence {
     pub until: Timestamp,
 }
 
+impl Silence {
+    fn is_of(&self, rule: Rule, subject: &str, now: Timestamp) -> bool {
+        now < self.until
+            && self.rule.is_none_or(|r| r == rule)
+            && self.subject.as_deref().is_none_or(|s| s == subject)
+    }
+}
+
 /// What is looked for, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -172,13 +183,16 @@ impl Settings {
         named
     }
 
+    /// Whether `subject` itself is silenced, not the rule or all.
+    fn is_left_out(&self, rule: Rule, subject: &str, now: Timestamp) -> bool {
+        let mut named = self.silences.iter().filter(|s| s.subject.is_some());
+        named.any(|silence| silence.is_of(rule, subject, now))
+    }
+
     fn is_silent(&self, alert: &Alert, now: Timestamp) -> bool {
         let silenced = |subject: &str| {
-            self.silences.iter().any(|silence| {
-                now < silence.until
-                    && silence.rule.is_none_or(|rule| rule == alert.rule)
-                    && silence.subject.as_deref().is_none_or(|s| s == subject)
-            })
+            let mut silences = self.silences.iter();
+            silences.any(|silence| silence.is_of(alert.rule, subject, now))
         };
         // One member that is not silenced speaks for the alert.
         let mut members = alert.members.iter().filter(|(_, m)| m.active).peekable();
@@ -240,7 +254,7 @@ pub struct Alert {
     pub flaps: u32,
     /// How often a new subject was told of.
     pub widened: u32,
-    /// Whether it has subjects beyond [`MAX_MEMBERS`].
+    /// Whether it has subjects beyond [`MAX_MEMBERS`], by the last pass that looked at all.
     pub more: bool,
     /// Its subjects.
     pub members: BTreeMap<String, Member>,
@@ -294,31 +308,42 @@ impl Alert {
     }
 
     /// Takes over what was found of it; whether a subject is new to it.
-    fn join(&mut self, findings: &[&Finding], now: Timestamp) -> bool {
+    fn join(&mut self, findings: &[&Finding], whole: bool, now: Timestamp) -> bool {
         let found: BTreeSet<&str> = findings.iter().map(|f| f.subject.as_str()).collect();
         for (subject, member) in &mut self.members {
             member.active = found.contains(subject.as_str());
         }
+        // What was not looked at may still be.
+        self.more &= !whole;
         let mut joined = false;
         for finding in findings {
             if let Some(member) = self.members.get_mut(&finding.subject) {
                 member.cause.clone_from(&finding.cause);
-            } else if self.members.len() >= MAX_MEMBERS {
-                self.more = true;
-            } else {
-                joined = true;
-                let member = Member {
-                    since: finding.since,
-                    cause: finding.cause.clone(),
-                    active: true,
-                };
-                self.members.insert(finding.subject.clone(), member);
+                continue;
             }
+            if self.members.len() >= MAX_MEMBERS && !self.make_room() {
+                self.more = true;
+                continue;
+            }
+            joined = true;
+            let member = Member {
+                since: finding.since,
+                cause: finding.cause.clone(),
+                active: true,
+            };
+            self.members.insert(finding.subject.clone(), member);
         }
         if joined {
             self.joined_at = now;
         }
         joined
+    }
+
+    /// Forgets the subject that is well and was found first: one that is not well is worth more.
+    fn make_room(&mut self) -> bool {
+        let well = self.members.iter().filter(|(_, m)| !m.active);
+        let oldest = well.min_by_key(|(_, m)| m.since).map(|(s, _)| s.clone());
+        oldest.is_some_and(|subject| self.members.remove(&subject).is_some())
     }
 }
 
@@ -336,6 +361,15 @@ words! {
     }
 }
 
+/// What a pass saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Whether that is all: every job could be looked at.
+    pub whole: bool,
+}
+
 /// What comes of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
@@ -345,48 +379,84 @@ pub struct Step {
     pub forget: Vec<Key>,
     /// What is to be told, of which alert as it is now.
     pub tell: Vec<(What, Alert)>,
+    /// Conditions that are not told of since their rule has [`MAX_ALERTS`] already.
+    pub dropped: Vec<Key>,
 }
 
-/// What becomes of the alerts that are `known`, where `findings` is all that is wrong at `now`.
+/// What becomes of the alerts that are `known`, where `seen` is what is wrong at `now`.
 ///
 /// What comes back is to be written in one transaction: else a notice could be lost or be told twice.
 #[must_use]
-pub fn step(settings: &Settings, known: &[Alert], findings: &[Finding], now: Timestamp) -> Step {
+pub fn step(settings: &Settings, known: &[Alert], seen: &Seen, now: Timestamp) -> Step {
     let mut by_key: BTreeMap<Key, Vec<&Finding>> = BTreeMap::new();
-    for finding in findings.iter().filter(|f| settings.policy(f.rule).on) {
-        let key = (finding.rule, finding.group.clone());
-        by_key.entry(key).or_default().push(finding);
+    for finding in &seen.findings {
+        let left_out = settings.is_left_out(finding.rule, &finding.subject, now);
+        if !left_out && settings.policy(finding.rule).on {
+            let key = (finding.rule, finding.group.clone());
+            by_key.entry(key).or_default().push(finding);
+        }
     }
     let mut step = Step::default();
-    let known = known.iter().filter(|alert| alert.phase != Phase::Watched);
-    let mut count = 0;
-    for alert in known {
-        count += 1;
+    let mut rooms: BTreeMap<Rule, Room> = BTreeMap::new();
+    for alert in known.iter().filter(|alert| alert.phase != Phase::Watched) {
+        // Nobody asks any more: neither it nor its end is told.
+        if !settings.policy(alert.rule).on {
+            step.forget.push(alert.key());
+            continue;
+        }
         let next = match by_key.remove(&alert.key()) {
-            Some(findings) => active(settings, alert.clone(), &findings, now),
-            None => absent(settings, alert.clone(), now),
+            Some(findings) => active(settings, alert.clone(), &findings, seen.whole, now),
+            None => absent(settings, alert.clone(), seen.whole, now),
         };
         match next {
             Next::Forget => step.forget.push(alert.key()),
             Next::Keep(kept, told) => {
                 step.tell.extend(told);
+                rooms.entry(alert.rule).or_default().take(&kept);
                 if kept != *alert {
                     step.keep.push(kept);
                 }
             }
         }
     }
-    for findings in by_key.into_values().take(MAX_ALERTS.saturating_sub(count)) {
+    for (key, findings) in by_key {
         let Some(first) = findings.first() else {
             continue;
         };
+        let room = rooms.entry(key.0).or_default();
+        if room.taken >= MAX_ALERTS {
+            let Some((_, over)) = room.over.pop_first() else {
+                step.dropped.push(key);
+                continue;
+            };
+            step.keep.retain(|alert| alert.key() != over);
+            step.forget.push(over);
+            room.taken -= 1;
+        }
+        room.taken += 1;
         let new = Alert::new(first, 0, now);
-        if let Next::Keep(kept, told) = active(settings, new, &findings, now) {
+        if let Next::Keep(kept, told) = active(settings, new, &findings, seen.whole, now) {
             step.tell.extend(told);
             step.keep.push(kept);
         }
     }
     step
+}
+
+/// How many alerts a rule has, and which of them can make room, the longest over first.
+#[derive(Default)]
+struct Room {
+    taken: usize,
+    over: BTreeSet<(Timestamp, Key)>,
+}
+
+impl Room {
+    fn take(&mut self, alert: &Alert) {
+        self.taken += 1;
+        if alert.phase == Phase::Over {
+            self.over.insert((alert.since, alert.key()));
+        }
+    }
 }
 
 /// What becomes of one alert.
@@ -395,7 +465,13 @@ enum Next {
     Forget,
 }
 
-fn active(settings: &Settings, alert: Alert, findings: &[&Finding], now: Timestamp) -> Next {
+fn active(
+    settings: &Settings,
+    alert: Alert,
+    findings: &[&Finding],
+    whole: bool,
+    now: Timestamp,
+) -> Next {
     let policy = settings.policy(alert.rule);
     let mut alert = match (alert.phase, findings.first()) {
         (Phase::Over, Some(first)) => Alert::new(first, alert.flaps.saturating_add(1), now),
@@ -404,8 +480,10 @@ fn active(settings: &Settings, alert: Alert, findings: &[&Finding], now: Timesta
     if alert.members.values().all(|member| !member.active) {
         alert.turned_at = now;
     }
+    let left_out = |subject: &str| settings.is_left_out(alert.rule, subject, now);
+    alert.members.retain(|subject, _| !left_out(subject));
     let joined = alert.joined_at;
-    let is_new = alert.join(findings, now);
+    let is_new = alert.join(findings, whole, now);
     let told = match alert.phase {
         Phase::Pending => {
             let held = now.duration_since(alert.since) >= policy.hold;
@@ -436,7 +514,7 @@ fn active(settings: &Settings, alert: Alert, findings: &[&Finding], now: Timesta
     Next::Keep(alert, told)
 }
 
-fn absent(settings: &Settings, mut alert: Alert, now: Timestamp) -> Next {
+fn absent(settings: &Settings, mut alert: Alert, whole: bool, now: Timestamp) -> Next {
     let policy = settings.policy(alert.rule);
     match alert.phase {
         // What was told once and came back only for a moment is still remembered.
@@ -452,11 +530,19 @@ fn absent(settings: &Settings, mut alert: Alert, now: Timestamp) -> Next {
             }
             // Silence is asked of those that it was about.
             let silent = settings.is_silent(&alert, now);
+            let rule = alert.rule;
+            let left_out = |subject: &str| settings.is_left_out(rule, subject, now);
+            // Whose silence lasts is not told of as being well.
+            if !alert.members.keys().all(|subject| left_out(subject)) {
+                alert.members.retain(|subject, _| !left_out(subject));
+            }
             for member in alert.members.values_mut() {
                 member.active = false;
             }
             let gone = now.duration_since(alert.turned_at);
-            if silent || gone < policy.clear_after(alert.flaps) {
+            // Those that it doesn't name were not all looked at.
+            let unsure = alert.more && !whole;
+            if silent || unsure || gone < policy.clear_after(alert.flaps) {
                 return Next::Keep(alert, None);
             }
             alert.phase = Phase::Over;

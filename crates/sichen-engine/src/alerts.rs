@@ -7,7 +7,9 @@
 //! - One node does this at a time, under the term of the duty `alerts`.
 //! - A notice is written before it is sent and forgotten after, so that it is sent once at least; one that
 //!   is sent twice has the same id.
-//! - A receiver that does not answer keeps nobody else waiting for longer than one try.
+//! - A receiver that does not answer keeps nobody else waiting for longer than one try, and keeps no node
+//!   from stopping: what was not answered is still written, and sent by who comes next.
+//! - What is written is sent though the look failed.
 //!
 //! # Not here
 //! What is an alert (`sichen_core::alert`), the way to a receiver ([`Sender`], kept by the server).
@@ -17,13 +19,14 @@ mod look;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::alert::notice::{MAX_AT_ONCE, MAX_WAITING, Notice, Tried, again, body};
-use sichen_core::alert::{Alert, Phase, Settings, What, step};
+use sichen_core::alert::{Alert, Key, MAX_ALERTS, Phase, Settings, What, step};
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Error, Fence, SaveAlerts};
+use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
@@ -45,6 +48,9 @@ pub struct Alerter {
     coordinator: Arc<Coordinator>,
     settings: Arc<Settings>,
     sender: Arc<dyn Sender>,
+    /// When it is looked next; before that it is only sent.
+    look_at: Mutex<Timestamp>,
+    turns: Mutex<look::Turns>,
 }
 
 impl Alerter {
@@ -56,6 +62,8 @@ impl Alerter {
             coordinator,
             settings: telling.settings,
             sender: telling.sender,
+            look_at: Mutex::new(Timestamp::MIN),
+            turns: Mutex::default(),
         }
     }
 
@@ -65,17 +73,33 @@ impl Alerter {
         self.settings.every
     }
 
-    /// One look, and what is to be sent; when to look again, if that is before long.
+    /// One look if it is time, and what is to be sent; when there is something to do again, if that is
+    /// before the next look. After `stop` no answer of a receiver is waited for.
     ///
     /// # Errors
     /// As the store; [`Error::Busy`] if another node took the duty over.
-    pub async fn run_once(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    pub async fn run_once(
+        &self,
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Result<Option<Timestamp>, Error> {
         let Some(fence) = self.coordinator.fence(&DutyKey::Alerts, now) else {
+            *locked(&self.look_at) = Timestamp::MIN;
             return Ok(None);
         };
-        self.look(&fence, now).await?;
-        let more = self.send(&fence, now).await?;
-        Ok(more.then_some(now))
+        let looked = if now >= *locked(&self.look_at) {
+            self.look(&fence, now).await
+        } else {
+            Ok(())
+        };
+        if looked.is_ok() && now >= *locked(&self.look_at) {
+            let next = now.checked_add(self.settings.every);
+            *locked(&self.look_at) = next.unwrap_or(Timestamp::MAX);
+        }
+        let sent = self.send(&fence, now, stop).await;
+        looked?;
+        let look_at = *locked(&self.look_at);
+        Ok(Some(sent?.map_or(look_at, |due| due.min(look_at))))
     }
 
     async fn look(&self, fence: &Fence, now: Timestamp) -> Result<(), Error> {
@@ -83,11 +107,14 @@ impl Alerter {
         let known = store.list_alerts().await?;
         let watched = known.iter().filter(|a| a.phase == Phase::Watched);
         let watched = look::watch(store, &self.settings, watched, now).await?;
-        let mut findings = look::findings(store, &self.settings, &known, now).await?;
+        let mut turns = locked(&self.turns).clone();
+        let mut seen = look::seen(store, &self.settings, &known, &mut turns, now).await?;
+        *locked(&self.turns) = turns;
         let pools = self.coordinator.pools();
-        findings.extend(look::pools(store, pools, now).await?);
-        findings.extend(watched.findings);
-        let step = step(&self.settings, &known, &findings, now);
+        seen.findings.extend(look::pools(store, pools, now).await?);
+        seen.findings.extend(watched.findings);
+        let step = step(&self.settings, &known, &seen, now);
+        self.say_dropped(&step.dropped);
         let mut save = SaveAlerts {
             keep: step.keep,
             forget: step.forget,
@@ -111,6 +138,21 @@ impl Alerter {
         }
         let op = self.context.op(self.coordinator.actor());
         store.save_alerts(op, fence.clone(), save).await
+    }
+
+    fn say_dropped(&self, dropped: &[Key]) {
+        let mut turns = locked(&self.turns);
+        if let Some((rule, group)) = dropped.first()
+            && !turns.dropped
+        {
+            tracing::warn!(
+                rule = rule.word(),
+                group,
+                dropped = dropped.len(),
+                "conditions are not told of: there are {MAX_ALERTS} alerts of their rule"
+            );
+        }
+        turns.dropped = !dropped.is_empty();
     }
 
     /// A notice for each receiver of what is told.
@@ -148,21 +190,56 @@ impl Alerter {
         Ok(notices)
     }
 
-    /// Sends what is due; whether there may be more.
-    async fn send(&self, fence: &Fence, now: Timestamp) -> Result<bool, Error> {
+    /// Sends what is due; when something is due next, if that is before the next look.
+    async fn send(
+        &self,
+        fence: &Fence,
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Result<Option<Timestamp>, Error> {
         let store = &*self.context.store;
-        let due = store.list_notices(now, MAX_AT_ONCE).await?;
-        if due.is_empty() {
-            return Ok(false);
+        let mut due: BTreeMap<String, Vec<Notice>> = BTreeMap::new();
+        for notice in store.list_notices(now, MAX_AT_ONCE).await? {
+            due.entry(notice.receiver.clone()).or_default().push(notice);
         }
-        let tries = due.iter().map(|notice| async move {
-            let tried = self.sender.send(notice).await;
-            (notice.id, self.judge(notice, tried, now))
-        });
-        let tried = futures::future::join_all(tries).await;
+        let each = due
+            .values()
+            .map(|notices| self.send_to_one(fence, notices, now, stop));
+        let sent = futures::future::join_all(each).await;
+        sent.into_iter().collect::<Result<(), Error>>()?;
+        let by = now.checked_add(self.settings.every);
+        let next = store.list_notices(by.unwrap_or(now), 1).await?;
+        Ok(next.iter().map(|notice| notice.due_at).min())
+    }
+
+    /// Sends these to their receiver, one after another until one fails.
+    async fn send_to_one(
+        &self,
+        fence: &Fence,
+        notices: &[Notice],
+        now: Timestamp,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let mut tried = Vec::new();
+        for notice in notices {
+            let answer = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                answer = self.sender.send(notice) => answer,
+            };
+            let failed = answer.is_err();
+            tried.push((notice.id, self.judge(notice, answer, now)));
+            if failed {
+                break;
+            }
+        }
+        if tried.is_empty() {
+            return Ok(());
+        }
+        // Never given up half-way: what was answered is written.
         let op = self.context.op(self.coordinator.actor());
-        store.end_notices(op, fence.clone(), tried).await?;
-        Ok(due.len() == MAX_AT_ONCE as usize)
+        let store = &*self.context.store;
+        store.end_notices(op, fence.clone(), tried).await
     }
 
     fn judge(&self, notice: &Notice, tried: Result<(), String>, now: Timestamp) -> Tried {
@@ -185,4 +262,8 @@ impl Alerter {
             }
         }
     }
+}
+
+fn locked<T>(value: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

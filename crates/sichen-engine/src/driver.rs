@@ -118,6 +118,7 @@ pub struct Wake {
     reap: Notify,
     backfill: Notify,
     janitor: Notify,
+    alerts: Notify,
     /// Whether a backfill of this node waits for its runs to close.
     backfilling: AtomicBool,
 }
@@ -161,6 +162,7 @@ impl Wake {
         self.dispatch();
         self.reap();
         self.backfill();
+        self.alerts.notify_one();
     }
 
     /// A job was created or changed.
@@ -395,12 +397,13 @@ impl Engine {
         });
         running.listen();
         if let Some(every) = self.alerter.as_ref().map(Alerter::every) {
-            let e = self.clone();
-            running.spawn("alerts", std_duration(every), None, move |now| {
-                let e = e.clone();
+            let (e, cancel) = (self.clone(), running.cancel.clone());
+            let hint: Hint = |e| &e.wake.alerts;
+            running.spawn("alerts", std_duration(every), Some(hint), move |now| {
+                let (e, cancel) = (e.clone(), cancel.clone());
                 async move {
                     match &e.alerter {
-                        Some(alerter) => alerter.run_once(now).await,
+                        Some(alerter) => alerter.run_once(now, &cancel).await,
                         None => Ok(None),
                     }
                 }
@@ -468,7 +471,9 @@ impl Running {
                             engine.wake.reap();
                         }
                         failures = 0;
-                        let most = if hint.is_some() && engine.coordinator.has_peers() {
+                        // No peer has anything to say to who tells of alerts.
+                        let hears = hint.is_some() && name != "alerts";
+                        let most = if hears && engine.coordinator.has_peers() {
                             period.min(WITH_PEERS)
                         } else if name == "coordinate" {
                             std_duration(engine.settings.node.beat_alone())

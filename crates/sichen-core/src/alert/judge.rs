@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A job is judged by its newest run that ended by itself, runs of backfills aside: those are told of by
-//!   their backfill.
+//!   their backfill. What still runs changes nothing.
 //! - Failures of one cause have one group, whatever numbers their messages hold.
 //!
 //! # Not here
@@ -18,11 +18,22 @@ use crate::model::{Failure, Run};
 use crate::name::{JobName, Name};
 use crate::port::Overview;
 
-/// How far back is looked for what failed or was missed. Who was not looked at for longer (no server had
-/// the alerts) is not told of it any more, unless it is told already.
+/// How far back is looked at least for what failed or was missed.
 pub const LOOK_BACK: SignedDuration = SignedDuration::from_mins(15);
 /// The longest group, in bytes.
 const GROUP_BYTES: usize = 120;
+/// So much of a cause is looked at for its group.
+const LINE_BYTES: usize = 2_000;
+/// From so many hexadecimal digits on, they are an id and no word.
+const SHORTEST_ID: usize = 8;
+
+/// How far back is looked, where a look is taken `every` so often. Who was not looked at for longer (no
+/// server had the alerts) is not told of it any more, unless it is told already.
+#[must_use]
+pub fn look_back(every: SignedDuration) -> SignedDuration {
+    // One look or two may fail.
+    every.saturating_mul(3).max(LOOK_BACK)
+}
 
 /// How a job stands by its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +115,7 @@ pub fn not_started(run: &Run) -> Finding {
     }
 }
 
-/// What `overview`, which looks back for [`LOOK_BACK`], says.
+/// What `overview`, which looks back as far as [`look_back`] says, has seen.
 #[must_use]
 pub fn overview(overview: &Overview) -> Vec<Finding> {
     let now = overview.now;
@@ -176,20 +187,46 @@ pub fn no_success(
     })
 }
 
-/// What causes have in common that differ by numbers alone.
+/// What causes have in common that differ by numbers and ids alone.
 #[must_use]
 pub fn group(cause: &str) -> String {
-    let line = cause.lines().next().unwrap_or_default();
+    let line: Vec<char> = cut(cause, LINE_BYTES).chars().collect();
     let mut group = String::new();
-    for c in line.chars() {
+    let mut rest = line.as_slice();
+    while let Some((c, behind)) = rest.split_first() {
         // Ids, addresses and counts differ from one failure to the next.
-        let c = if c.is_ascii_digit() { '#' } else { c };
+        let (c, behind) = match id(rest) {
+            0 if c.is_ascii_digit() => ('#', behind),
+            0 => (*c, behind),
+            length => ('#', &rest[length..]),
+        };
+        rest = behind;
         if c.is_control() || (c == '#' && group.ends_with('#')) {
             continue;
         }
         group.push(c);
     }
     cut(&group, GROUP_BYTES).to_owned()
+}
+
+/// How long the UUID, or else the run of hexadecimal digits, is at the beginning of `text`; 0 if there is
+/// none, or one so short that it may be a word.
+fn id(text: &[char]) -> usize {
+    let digits = |text: &[char]| text.iter().take_while(|c| c.is_ascii_hexdigit()).count();
+    let mut length = digits(text);
+    if length < SHORTEST_ID {
+        return 0;
+    }
+    if length == 8 {
+        let mut end = length;
+        let parts = [4, 4, 4, 12].into_iter().all(|part| {
+            let is_one = text.get(end) == Some(&'-') && digits(&text[end + 1..]) == part;
+            end += part + 1;
+            is_one
+        });
+        length = if parts { end } else { length };
+    }
+    length
 }
 
 /// As much of `text` as fits, one line of it.

@@ -39,6 +39,7 @@ struct Story {
     settings: Settings,
     known: BTreeMap<Key, Alert>,
     told: Vec<(i64, What, Key)>,
+    dropped: usize,
 }
 
 impl Story {
@@ -48,12 +49,20 @@ impl Story {
             settings,
             known,
             told,
+            dropped: 0,
         }
     }
 
     fn pass(&mut self, seconds: i64, findings: &[Finding]) -> Vec<What> {
+        self.saw(seconds, findings, true)
+    }
+
+    fn saw(&mut self, seconds: i64, findings: &[Finding], whole: bool) -> Vec<What> {
         let known: Vec<Alert> = self.known.values().cloned().collect();
-        let step = step(&self.settings, &known, findings, at(seconds));
+        let findings = findings.to_vec();
+        let seen = Seen { findings, whole };
+        let step = step(&self.settings, &known, &seen, at(seconds));
+        self.dropped += step.dropped.len();
         for alert in step.keep {
             self.known.insert(alert.key(), alert);
         }
@@ -190,6 +199,94 @@ fn there_are_no_more_alerts_than_the_limit() {
     story.pass(0, &many);
     assert_eq!(story.known.len(), MAX_ALERTS);
     assert_eq!(story.told.len(), MAX_ALERTS);
+    assert_eq!(story.dropped, 100, "and it is said");
+    // Another rule has its own room.
+    let mut more = many.clone();
+    more.push(Finding {
+        rule: Rule::ClockStep,
+        ..finding("", "")
+    });
+    assert_eq!(story.pass(10, &more), [What::Raised]);
+    // What is over makes room for what is.
+    let others: Vec<Finding> = (0..10)
+        .map(|i| finding(&format!("other {i}"), "a"))
+        .collect();
+    story.pass(20, &many[..MAX_ALERTS - 20]);
+    let (told, dropped) = (story.told.len(), story.dropped);
+    let mut now = many[..MAX_ALERTS - 20].to_vec();
+    now.extend(others);
+    assert_eq!(story.pass(30, &now), [What::Raised; 10]);
+    assert_eq!((story.told.len(), story.dropped), (told + 10, dropped));
+    let failures = story.known.keys().filter(|key| key.0 == Rule::Failures);
+    assert_eq!(failures.count(), MAX_ALERTS);
+}
+
+/// An alert that never closes still hears of who joins it, when those that it names are well.
+#[test]
+fn who_is_well_makes_room_for_who_is_not() {
+    let mut story = Story::new(settings());
+    let job = |i: usize| finding("x", &format!("job-{i:03}"));
+    let first: Vec<Finding> = (0..MAX_MEMBERS + 5).map(job).collect();
+    assert_eq!(story.pass(0, &first), [What::Raised]);
+    let alert = |story: &Story| story.known.values().next().unwrap().clone();
+    assert!(alert(&story).more);
+    assert_eq!(story.pass(10, &first[..3]), []);
+    assert!(!alert(&story).more, "all of it is named by now");
+    let joined = [job(0), job(900)];
+    assert_eq!(story.pass(1_000, &joined), [What::Widened]);
+    let now = alert(&story);
+    assert_eq!(now.members.len(), MAX_MEMBERS);
+    assert!(now.members["job-900"].active && now.members["job-000"].active);
+}
+
+/// Not all jobs could be looked at: those that the alert does not name may still fail.
+#[test]
+fn what_was_not_all_looked_at_is_not_over() {
+    let mut story = Story::new(settings());
+    let job = |i: usize| finding("x", &format!("job-{i:03}"));
+    let all: Vec<Finding> = (0..MAX_MEMBERS + 5).map(job).collect();
+    assert_eq!(story.saw(0, &all, false), [What::Raised]);
+    assert_eq!(story.saw(10, &[], false), []);
+    assert_eq!(story.saw(20, &[], true), [What::Recovered]);
+}
+
+#[test]
+fn a_rule_that_was_turned_off_says_no_more() {
+    let mut story = Story::new(settings());
+    assert_eq!(story.pass(0, &[finding("x", "a")]), [What::Raised]);
+    let off = Policy {
+        on: false,
+        ..Policy::usual(Rule::Failures)
+    };
+    story.settings.rules.insert(Rule::Failures, off);
+    assert_eq!(story.pass(10, &[finding("x", "a")]), []);
+    assert_eq!(story.known.len(), 0);
+}
+
+/// Of an alert of two jobs one is silenced: the other's end is told, and the first comes as new.
+#[test]
+fn a_silenced_subject_takes_no_part_and_joins_as_new() {
+    let mut story = Story::new(settings());
+    story.settings.silences.push(Silence {
+        rule: None,
+        subject: Some("noisy".to_owned()),
+        until: at(1_000),
+    });
+    let (noisy, other) = (finding("x", "noisy"), finding("x", "other"));
+    let both = [noisy.clone(), other.clone()];
+    assert_eq!(story.pass(0, &both), [What::Raised]);
+    let members = |story: &Story| {
+        let alert = story.known.values().next().unwrap();
+        alert.members.keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(members(&story), ["other"]);
+    assert_eq!(story.pass(500, &both), []);
+    assert_eq!(story.pass(1_000, &both), [What::Widened]);
+    assert_eq!(members(&story), ["noisy", "other"]);
+    // Silenced again, by a new file: the other's end is its own.
+    story.settings.silences[0].until = at(3_000);
+    assert_eq!(story.pass(2_000, &both), []);
+    assert_eq!(story.pass(2_010, &[noisy]), [What::Recovered]);
 }
 
 #[test]
@@ -222,10 +319,24 @@ fn a_notice_says_what_of_whom_and_what_to_do() {
 }
 
 #[test]
+fn it_is_looked_back_over_looks_that_failed() {
+    assert_eq!(judge::look_back(secs(10)), secs(900));
+    assert_eq!(judge::look_back(secs(600)), secs(1_800));
+}
+
+#[test]
 fn causes_that_differ_by_numbers_are_one() {
     let one = judge::group("exit-1: no route to 10.0.0.17:5432\nmore");
     assert_eq!(one, judge::group("exit-255: no route to 10.1.200.3:6432"));
     assert_ne!(one, judge::group("exit-1: disk full"));
+    let of = |id: &str| judge::group(&format!("no row {id}, giving up"));
+    let uuid = of("0b54a3de-1f1c-4a52-9cde-a7b0c4d5e6f7");
+    assert_eq!(uuid, "no row #, giving up");
+    assert_eq!(uuid, of("ffffffff-eeee-dddd-cccc-bbbbbbbbbbbb"));
+    assert_eq!(uuid, of("deadbeefcafe"));
+    assert_eq!(uuid, of("7fffdead"));
+    assert_eq!(of("facade"), "no row facade, giving up");
+    assert_eq!(of("deadbeef-"), "no row #-, giving up");
     assert!(judge::group(&"数".repeat(1_000)).len() <= 120);
 }
 

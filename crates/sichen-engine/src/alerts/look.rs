@@ -2,16 +2,18 @@
 //!
 //! # Invariants
 //! - A look costs the same however much fails: [`MAX_RUNS`] runs and [`MAX_JUDGED`] jobs are read at most.
-//!   A job that was not reached stays as it is told.
+//!   What did not fit has its turn at the next look, and a job that is told of stays so until then.
+//! - Jobs that are told of already leave room for [`MAX_NEW`] that are not.
 //!
 //! # Not here
 //! What is made of it (`sichen_core::alert`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::alert::judge::{self, LOOK_BACK, Outcome};
-use sichen_core::alert::{Alert, Finding, Key, Member, Phase, Rule, Settings};
+use sichen_core::alert::judge::{self, Outcome, look_back};
+use sichen_core::alert::{Alert, Finding, Key, Member, Phase, Rule, Seen, Settings};
 use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::ids::JobUid;
 use sichen_core::lease::has_expired;
@@ -25,12 +27,30 @@ use sichen_core::timekeeping::Standing;
 pub const MAX_RUNS: u32 = 1_000;
 /// Jobs that are judged in one look.
 pub const MAX_JUDGED: usize = 300;
-/// Runs of a job by which it is judged.
-const RUNS: u32 = 20;
+/// Of those, jobs that are not told of yet.
+pub const MAX_NEW: usize = 200;
+/// Ended runs of a job by which it is judged.
+const RUNS: usize = 20;
+/// How many runs of a job are read for them, at a time: those of backfills and those that run still don't
+/// count, and there may be many.
+const PAGES: [u32; 4] = [25, 100, 400, 400];
 /// Runs that have not begun by which pools are known.
 const WAITING: u32 = 200;
 /// Shards of a failed run among which one that failed is looked for.
 const SHARDS: u32 = 200;
+
+/// Whose turn it is where not all fit into one look, and what was said of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turns {
+    /// The last job that was looked at of those that are not told of.
+    new: String,
+    /// The same of those that are.
+    told: String,
+    /// Whether it was said that not all fit.
+    cut: bool,
+    /// Whether it was said that conditions are not told of.
+    pub dropped: bool,
+}
 
 /// Jobs that must succeed: what is written of them, and which have not for too long.
 #[derive(Debug, Default)]
@@ -71,29 +91,50 @@ async fn last_success(store: &dyn Store, job: &JobName) -> Result<Option<Timesta
     let Some(job) = store.get_job(job.clone()).await? else {
         return Ok(None);
     };
-    let filter = RunFilter {
-        job: Some(job.uid),
-        state: Some(RunState::Succeeded),
-        ..RunFilter::default()
-    };
-    let page = Page {
-        after: None,
-        limit: RUNS,
-    };
-    let runs = store.list_runs(filter, page).await?;
-    let of_now = runs.iter().filter(|run| run.backfill.is_none());
-    Ok(of_now.filter_map(|run| run.ended_at).max())
+    let (runs, _) = ended_runs(store, job.uid, Some(RunState::Succeeded)).await?;
+    Ok(runs.iter().filter_map(|run| run.ended_at).max())
+}
+
+/// The newest ended runs of a job that are of no backfill, as far back as one that succeeded or as it needs
+/// to be judged, and whether the job has others that were not read.
+async fn ended_runs(
+    store: &dyn Store,
+    job: JobUid,
+    state: Option<RunState>,
+) -> Result<(Vec<Run>, bool), Error> {
+    let (mut ended, mut after) = (Vec::new(), None);
+    for limit in PAGES {
+        let filter = RunFilter {
+            job: Some(job),
+            state,
+            ..RunFilter::default()
+        };
+        let runs = store.list_runs(filter, Page { after, limit }).await?;
+        after = runs.last().map(|run| run.id);
+        let read = runs.len();
+        let counts = |run: &Run| run.ended_at.is_some() && run.backfill.is_none();
+        ended.extend(runs.into_iter().filter(counts));
+        if read < limit as usize {
+            return Ok((ended, false));
+        }
+        let succeeded = ended.iter().any(|run| run.state == RunState::Succeeded);
+        if succeeded || ended.len() >= RUNS {
+            break;
+        }
+    }
+    Ok((ended, true))
 }
 
 /// What failed, was missed or is late; what is known already is looked at again.
-pub(super) async fn findings(
+pub(super) async fn seen(
     store: &dyn Store,
     settings: &Settings,
     known: &[Alert],
+    turns: &mut Turns,
     now: Timestamp,
-) -> Result<Vec<Finding>, Error> {
+) -> Result<Seen, Error> {
     let span = Span {
-        past: LOOK_BACK,
+        past: look_back(settings.every),
         ahead: SignedDuration::ZERO,
         part: SignedDuration::from_secs(1),
     };
@@ -102,70 +143,98 @@ pub(super) async fn findings(
     if told.standing() == Standing::Ahead {
         findings.push(judge::clock_step(told.wall.duration_since(told.now), now));
     }
+    let mut seen = Seen {
+        findings,
+        whole: true,
+    };
     let of_jobs = [Rule::Failures, Rule::NotStarted];
     if of_jobs.iter().any(|rule| settings.policy(*rule).on) {
-        findings.extend(jobs(store, settings, known, now).await?);
+        jobs(store, settings, known, turns, now, &mut seen).await?;
     }
-    Ok(findings)
+    Ok(seen)
 }
+
+/// By which alerts a job is told of as failing, and how.
+type Told<'a> = Vec<(Key, &'a Member)>;
 
 /// Jobs whose newest run had no success.
 async fn jobs(
     store: &dyn Store,
     settings: &Settings,
     known: &[Alert],
+    turns: &mut Turns,
     now: Timestamp,
-) -> Result<Vec<Finding>, Error> {
-    let members = members(known);
-    let since = now.checked_sub(LOOK_BACK).unwrap_or(Timestamp::MIN);
+    seen: &mut Seen,
+) -> Result<(), Error> {
+    let mut told = told(known);
+    // Who is silenced by name is no part of an alert: what outlasts the silence is to be found after it.
+    let silenced = settings.silences.iter();
+    for subject in silenced.filter_map(|silence| silence.subject.as_ref()) {
+        told.entry(subject.clone()).or_default();
+    }
+    let since = now.checked_sub(look_back(settings.every));
+    let since = since.unwrap_or(Timestamp::MIN);
     let recent = store.list_unsuccessful_runs(since, MAX_RUNS).await?;
-    let mut jobs: BTreeMap<JobUid, JobName> = BTreeMap::new();
-    for run in recent.iter().filter(|run| run.backfill.is_none()) {
-        jobs.insert(run.job, run.job_name.clone());
+    let new = recent.iter().map(|run| (run.job_name.to_string(), run.job));
+    let new: BTreeMap<String, JobUid> = new.filter(|(name, _)| !told.contains_key(name)).collect();
+    let whole = recent.len() < MAX_RUNS as usize && new.len() <= MAX_NEW;
+    if !whole && !turns.cut {
+        tracing::warn!(
+            runs = recent.len(),
+            jobs = new.len(),
+            "more jobs fail than one look judges; they have their turn"
+        );
     }
-    let named: BTreeSet<String> = jobs.values().map(JobName::to_string).collect();
-    let mut findings = Vec::new();
-    // Those that are told of first: else a storm would hide that they are well again.
-    let mut judged = 0;
-    for (subject, (key, member)) in members.iter().filter(|(s, _)| !named.contains(**s)) {
-        if judged >= MAX_JUDGED {
-            findings.push(as_it_was(key, subject, member));
-            continue;
+    turns.cut = !whole;
+    seen.whole = whole;
+    let chosen = in_turn(&new, &mut turns.new, MAX_NEW);
+    for name in &chosen {
+        if let Some(uid) = new.get(name) {
+            let found = judge_job(store, settings, *uid, name, &[]).await?;
+            seen.findings.extend(found);
         }
-        judged += 1;
-        if let Some(job) = job_name(subject)
-            && let Some(job) = store.get_job(job).await?
+    }
+    let room = MAX_JUDGED - chosen.len();
+    let chosen = in_turn(&told, &mut turns.told, room);
+    for (subject, before) in &told {
+        if !chosen.contains(subject) {
+            let as_before = before.iter().map(|(key, m)| as_it_was(key, subject, m));
+            seen.findings.extend(as_before);
+        } else if let Some(name) = job_name(subject)
+            && let Some(job) = store.get_job(name).await?
         {
-            let found = judge_job(store, settings, job.uid, Some((key, *member))).await?;
-            findings.extend(found);
+            let found = judge_job(store, settings, job.uid, subject, before).await?;
+            seen.findings.extend(found);
         }
     }
-    for (uid, name) in jobs {
-        let subject = name.to_string();
-        let before = members
-            .get(subject.as_str())
-            .map(|(key, member)| (key, *member));
-        if judged >= MAX_JUDGED {
-            findings.extend(before.map(|(key, member)| as_it_was(key, &subject, member)));
-            continue;
-        }
-        judged += 1;
-        findings.extend(judge_job(store, settings, uid, before).await?);
-    }
-    Ok(findings)
+    Ok(())
 }
 
-/// The jobs that are told of as failing, and by which alert.
-fn members(known: &[Alert]) -> BTreeMap<&str, (Key, &Member)> {
-    let told = known.iter().filter(|alert| {
+/// At most `limit` of these, those behind the last `turn` first.
+fn in_turn<T>(all: &BTreeMap<String, T>, turn: &mut String, limit: usize) -> BTreeSet<String> {
+    let behind = all.range::<str, _>((Excluded(turn.as_str()), Unbounded));
+    let names = behind.chain(all.iter()).map(|(name, _)| name);
+    let chosen: Vec<String> = names.take(limit.min(all.len())).cloned().collect();
+    if let Some(last) = chosen.last() {
+        turn.clone_from(last);
+    }
+    chosen.into_iter().collect()
+}
+
+/// The jobs that are told of as failing.
+fn told(known: &[Alert]) -> BTreeMap<String, Told<'_>> {
+    let mut told: BTreeMap<String, Told<'_>> = BTreeMap::new();
+    let open = known.iter().filter(|alert| {
         let of_jobs = matches!(alert.rule, Rule::Failures | Rule::NotStarted);
         of_jobs && matches!(alert.phase, Phase::Pending | Phase::Open)
     });
-    let members = told.flat_map(|alert| {
-        let active = alert.members.iter().filter(|(_, m)| m.active);
-        active.map(|(subject, member)| (subject.as_str(), (alert.key(), member)))
-    });
-    members.collect()
+    for alert in open {
+        for (subject, member) in alert.members.iter().filter(|(_, m)| m.active) {
+            let by = told.entry(subject.clone()).or_default();
+            by.push((alert.key(), member));
+        }
+    }
+    told
 }
 
 fn as_it_was((rule, group): &Key, subject: &str, member: &Member) -> Finding {
@@ -178,47 +247,39 @@ fn as_it_was((rule, group): &Key, subject: &str, member: &Member) -> Finding {
     }
 }
 
+/// What is wrong with a job that is told of by `before`.
 async fn judge_job(
     store: &dyn Store,
     settings: &Settings,
     job: JobUid,
-    before: Option<(&Key, &Member)>,
-) -> Result<Option<Finding>, Error> {
-    let filter = RunFilter {
-        job: Some(job),
-        ..RunFilter::default()
-    };
-    let page = Page {
-        after: None,
-        limit: RUNS,
-    };
-    let runs = store.list_runs(filter, page).await?;
-    Ok(match judge::outcome(&runs) {
-        Outcome::Fine => None,
-        Outcome::Failing(n, run) => {
-            if n < settings.policy(Rule::Failures).in_a_row.min(RUNS) {
-                return Ok(None);
-            }
-            let mut finding = judge::failed(run, failure(store, run).await?.as_ref());
-            // A job that fails otherwise by now has not recovered: it stays where it is told of.
-            if let Some((_, group)) = before
-                .map(|(key, _)| key)
-                .filter(|key| key.0 == finding.rule)
-            {
-                finding.group.clone_from(group);
-            }
-            Some(finding)
+    subject: &str,
+    before: &[(Key, &Member)],
+) -> Result<Vec<Finding>, Error> {
+    let (runs, more) = ended_runs(store, job, None).await?;
+    let found = match judge::outcome(&runs) {
+        Outcome::Fine => return Ok(Vec::new()),
+        // Nothing of it is left to judge by.
+        Outcome::Unknown if runs.is_empty() && !more => return Ok(Vec::new()),
+        Outcome::Unknown => None,
+        Outcome::Failing(n, run) if n >= settings.policy(Rule::Failures).in_a_row => {
+            Some(judge::failed(run, failure(store, run).await?.as_ref()))
         }
+        Outcome::Failing(..) => None,
         Outcome::NotStarted(run) => Some(judge::not_started(run)),
-        Outcome::Unknown => {
-            let (key, member) = before.unzip();
-            let subject = runs.first().map(|run| run.job_name.to_string());
-            match (key, member, subject) {
-                (Some(key), Some(member), Some(subject)) => Some(as_it_was(key, &subject, member)),
-                _ => None,
-            }
+    };
+    // A job is well when its newest run succeeded, and not before: one that fails otherwise by now, or was
+    // told of by a run that is too old to be read, stays where it is told of.
+    let rule = found.as_ref().map(|finding| finding.rule);
+    let others = before.iter().filter(|(key, _)| Some(key.0) != rule);
+    let others = others.map(|(key, member)| as_it_was(key, subject, member));
+    let mut findings: Vec<Finding> = others.collect();
+    if let Some(mut finding) = found {
+        if let Some(((_, group), _)) = before.iter().find(|(key, _)| key.0 == finding.rule) {
+            finding.group.clone_from(group);
         }
-    })
+        findings.push(finding);
+    }
+    Ok(findings)
 }
 
 /// The failure of the first shard that failed, if it is among the first.

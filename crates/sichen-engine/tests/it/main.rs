@@ -5,6 +5,7 @@
     reason = "the fixture's steps can't fail; where one does, the panic says which"
 )]
 
+mod alerts;
 mod audit;
 mod backfill;
 mod births;
