@@ -1,5 +1,4 @@
 -- list_notices: what is to be sent by ?1, at most ?2 of each receiver.
--- scans: d
 select n.id, n.receiver, n.body, n.created_at, n.due_at, n.tries from notice n
 join (select id, row_number() over (partition by receiver order by due_at, id) as turn
   from notice where due_at <= ?1) d on d.id = n.id

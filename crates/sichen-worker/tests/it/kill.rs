@@ -118,7 +118,7 @@ impl Worker {
         let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
         nix::sys::signal::kill(pid, signal).unwrap();
         // It is stopped a moment later, and may see in that what is done next.
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while signal == nix::sys::signal::Signal::SIGSTOP && !is_stopped(pid) {
             assert!(begun.elapsed() < Duration::from_secs(20), "{pid} goes on");
             std::thread::sleep(Duration::from_millis(1));
