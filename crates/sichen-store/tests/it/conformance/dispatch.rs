@@ -214,7 +214,7 @@ pub fn many_that_become_ready_at_once_come_in_their_places(b: &Bench) {
     let jobs = ["one", "two", "three"].map(|job| b.free_job(job));
     let run = |n: usize| {
         let run = b.new_run(jobs[n % 3], &format!("key {n}"), vec![Descriptor::Whole]);
-        let later = n % 7 != 0;
+        let later = !n.is_multiple_of(7);
         NewRun {
             ready_at: if later { soon } else { now },
             ..run
