@@ -232,6 +232,8 @@ impl PostgresStore {
             connections: 2,
             statement_timeout: LOOK_TIMEOUT,
             call_timeout: LOOK_TIMEOUT,
+            // Between two pages of the log whoever judges it may be busy for long.
+            idle_timeout: LOOK_TIMEOUT,
             ..Options::default()
         };
         Engine::look(url, options).await
