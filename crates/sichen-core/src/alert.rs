@@ -233,6 +233,12 @@ pub struct Member {
 /// By what an alert is told from others.
 pub type Key = (Rule, String);
 
+/// A key as a store has it.
+#[must_use]
+pub fn name_of((rule, group): &Key) -> String {
+    format!("{rule}:{group}")
+}
+
 /// An alert as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
@@ -270,7 +276,7 @@ impl Alert {
     /// The key as a store has it.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}:{}", self.rule, self.group)
+        name_of(&self.key())
     }
 
     fn new(finding: &Finding, flaps: u32, now: Timestamp) -> Self {

@@ -297,8 +297,8 @@ impl Engine {
         self.coordinator.go_by_machine();
         let beat = std_duration(self.settings.node.beat);
         let e = self.clone();
-        let hint: Hint = |e| e.coordinator.woken();
-        running.spawn("coordinate", beat, Some(hint), move |now| {
+        let hint = Hint::Anywhere(|e| e.coordinator.woken());
+        running.spawn("coordinate", beat, hint, move |now| {
             let e = e.clone();
             async move {
                 let alone = !e.coordinator.has_peers();
@@ -317,8 +317,8 @@ impl Engine {
             }
         });
         let e = self.clone();
-        let hint: Hint = |e| &e.wake.trigger;
-        running.spawn("trigger", Duration::from_secs(10), Some(hint), move |now| {
+        let hint = Hint::Anywhere(|e| &e.wake.trigger);
+        running.spawn("trigger", Duration::from_secs(10), hint, move |now| {
             let e = e.clone();
             async move {
                 let pass = e.trigger.run_once(now).await?;
@@ -332,43 +332,38 @@ impl Engine {
             }
         });
         let e = self.clone();
-        let hint: Hint = |e| &e.wake.dispatch;
-        running.spawn(
-            "dispatch",
-            Duration::from_secs(10),
-            Some(hint),
-            move |now| {
-                let e = e.clone();
-                async move {
-                    // A look asks for the next one itself, so that hints don't put it off.
-                    let (look, hand_out) = e.wake.asked();
-                    let little = hand_out || e.dispatcher.capacity_is_due(now);
-                    if little && !look && !e.dispatcher.look_is_due(now) {
-                        let pass = e.dispatcher.hand_out(now).await?;
-                        // Who was refused waits, and who may have it is to be looked at anew.
-                        if pass.next_ready.is_none() && pass.refused == 0 {
-                            return Ok(e.dispatcher.next_look());
-                        }
+        let hint = Hint::Anywhere(|e| &e.wake.dispatch);
+        running.spawn("dispatch", Duration::from_secs(10), hint, move |now| {
+            let e = e.clone();
+            async move {
+                // A look asks for the next one itself, so that hints don't put it off.
+                let (look, hand_out) = e.wake.asked();
+                let little = hand_out || e.dispatcher.capacity_is_due(now);
+                if little && !look && !e.dispatcher.look_is_due(now) {
+                    let pass = e.dispatcher.hand_out(now).await?;
+                    // Who was refused waits, and who may have it is to be looked at anew.
+                    if pass.next_ready.is_none() && pass.refused == 0 {
+                        return Ok(e.dispatcher.next_look());
                     }
-                    let pass = e.dispatcher.run_once(now).await?;
-                    if let Some(now) = pass.told {
-                        e.pulse.told(now);
-                    }
-                    if pass.limits_run {
-                        e.wake.trigger();
-                    }
-                    // A refused grant means that the snapshot was old: look again at once.
-                    if pass.refused > 0 {
-                        e.wake.dispatch();
-                    }
-                    Ok(e.dispatcher.next_look())
                 }
-            },
-        );
+                let pass = e.dispatcher.run_once(now).await?;
+                if let Some(now) = pass.told {
+                    e.pulse.told(now);
+                }
+                if pass.limits_run {
+                    e.wake.trigger();
+                }
+                // A refused grant means that the snapshot was old: look again at once.
+                if pass.refused > 0 {
+                    e.wake.dispatch();
+                }
+                Ok(e.dispatcher.next_look())
+            }
+        });
         let e = self.clone();
-        let hint: Hint = |e| &e.wake.reap;
+        let hint = Hint::Anywhere(|e| &e.wake.reap);
         let sweep = Duration::from_secs(10);
-        running.spawn("reap", sweep, Some(hint), move |now| {
+        running.spawn("reap", sweep, hint, move |now| {
             let e = e.clone();
             async move {
                 if e.reaper.run_once(now).await? > 0 {
@@ -378,8 +373,8 @@ impl Engine {
             }
         });
         let e = self.clone();
-        let hint: Hint = |e| &e.wake.backfill;
-        running.spawn("backfill", QUIET, Some(hint), move |now| {
+        let hint = Hint::Anywhere(|e| &e.wake.backfill);
+        running.spawn("backfill", QUIET, hint, move |now| {
             let e = e.clone();
             async move {
                 let pass = e.backfiller.run_once(now).await?;
@@ -398,8 +393,8 @@ impl Engine {
         running.listen();
         if let Some(every) = self.alerter.as_ref().map(Alerter::every) {
             let (e, cancel) = (self.clone(), running.cancel.clone());
-            let hint: Hint = |e| &e.wake.alerts;
-            running.spawn("alerts", std_duration(every), Some(hint), move |now| {
+            let hint = Hint::Here(|e| &e.wake.alerts);
+            running.spawn("alerts", std_duration(every), hint, move |now| {
                 let (e, cancel) = (e.clone(), cancel.clone());
                 async move {
                     match &e.alerter {
@@ -410,8 +405,8 @@ impl Engine {
             });
         }
         let e = self;
-        let hint: Hint = |e| &e.wake.janitor;
-        running.spawn("janitor", Duration::from_mins(1), Some(hint), move |now| {
+        let hint = Hint::Here(|e| &e.wake.janitor);
+        running.spawn("janitor", Duration::from_mins(1), hint, move |now| {
             let e = e.clone();
             async move {
                 let more = e.janitor.run_once(now).await?;
@@ -422,7 +417,23 @@ impl Engine {
     }
 }
 
-type Hint = fn(&Engine) -> &Notify;
+/// What wakes a loop before it has slept its period.
+#[derive(Clone, Copy)]
+enum Hint {
+    /// What happens on any node: while there are peers the tables are looked at more often as well, for not all
+    /// that they do is told.
+    Anywhere(fn(&Engine) -> &Notify),
+    /// What happens on this node alone.
+    Here(fn(&Engine) -> &Notify),
+}
+
+impl Hint {
+    fn notify(self, engine: &Engine) -> &Notify {
+        match self {
+            Hint::Anywhere(of) | Hint::Here(of) => of(engine),
+        }
+    }
+}
 
 /// How often running backfills are looked at.
 const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
@@ -449,7 +460,7 @@ impl Running {
         &self,
         name: &'static str,
         period: Duration,
-        hint: Option<Hint>,
+        hint: Hint,
         step: impl Fn(Timestamp) -> F + Send + Sync + 'static,
     ) where
         F: Future<Output = Result<Option<Timestamp>, Error>> + Send,
@@ -471,9 +482,8 @@ impl Running {
                             engine.wake.reap();
                         }
                         failures = 0;
-                        // No peer has anything to say to who tells of alerts.
-                        let hears = hint.is_some() && name != "alerts";
-                        let most = if hears && engine.coordinator.has_peers() {
+                        let anywhere = matches!(hint, Hint::Anywhere(_));
+                        let most = if anywhere && engine.coordinator.has_peers() {
                             period.min(WITH_PEERS)
                         } else if name == "coordinate" {
                             std_duration(engine.settings.node.beat_alone())
@@ -498,12 +508,7 @@ impl Running {
                         Duration::from_millis(50 << failures.min(5)).min(period)
                     }
                 };
-                let woken = async {
-                    match hint {
-                        Some(hint) => hint(&engine).notified().await,
-                        None => std::future::pending().await,
-                    }
-                };
+                let woken = hint.notify(&engine).notified();
                 tokio::select! {
                     () = cancel.cancelled() => break,
                     () = woken, if failures == 0 => {}

@@ -8,7 +8,7 @@ use sichen_core::access::{NewAccessToken, Purpose};
 use sichen_core::event::Kind;
 use sichen_core::ids::Token;
 use sichen_core::model::Namespace;
-use sichen_core::port::Finish;
+use sichen_core::port::{Error, Fence, Finish};
 use sichen_core::restore::Restore;
 
 /// What an event says beside its entity and version.
@@ -95,4 +95,13 @@ pub(crate) fn not_current<'a>(state: &'a str, report: &Finish, current: Token) -
         data: serde_json::json!({ "run_key": said.run_key, "end": said.end.word() }),
         ..happened
     }
+}
+
+/// An error for a call that a duty's old owner made and that has no verdict of its own.
+pub(crate) fn old_term(fence: &Fence) -> Error {
+    Error::Busy(format!(
+        "duty {} has a newer owner than term {}",
+        fence.key.text(),
+        fence.term
+    ))
 }

@@ -36,7 +36,7 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use sichen_core::port::{Answer, Error, Fence, Op, Page};
+use sichen_core::port::{Answer, Op, Page};
 use sichen_core::timekeeping::Kept;
 
 use crate::clock::{Clock, Keeper};
@@ -103,13 +103,4 @@ impl MemoryStore {
 
 fn capped<K>(page: &Page<K>) -> usize {
     page.limit.min(sichen_core::port::MAX_PAGE) as usize
-}
-
-/// An error for a call that a duty's old owner made and that has no verdict of its own.
-fn old_term(fence: &Fence) -> Error {
-    Error::Busy(format!(
-        "duty {} has a newer owner than term {}",
-        fence.key.text(),
-        fence.term
-    ))
 }

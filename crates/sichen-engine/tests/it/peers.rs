@@ -426,3 +426,42 @@ fn no_worker_is_sent_to_a_peer_whose_sign_is_out() {
     half_second(&cluster, &[]);
     other.worker(&cluster, "w1", 1);
 }
+
+/// How often the loop of `duty` has gone round.
+fn rounds(engine: &Engine, duty: &str) -> u64 {
+    let mut registry = prometheus_client::registry::Registry::default();
+    engine.context.meter.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.contains("_count{") && line.contains(&format!("\"{duty}\"")));
+    line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+/// What no peer asks for is not looked at more often because there are some.
+#[test]
+fn the_janitor_of_many_nodes_goes_round_as_seldom_as_that_of_one() {
+    let cluster = Cluster::new();
+    let engines = ["n1", "n2"].map(|address| Arc::new(cluster.node(address).engine));
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    runtime.block_on(async {
+        let running = engines.clone().map(Engine::start);
+        let sees_more = async {
+            while engines.iter().any(|e| rounds(e, "trigger") < 6) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let soon = std::time::Duration::from_secs(60);
+        let seen = tokio::time::timeout(soon, sees_more).await;
+        seen.expect("with peers the tables are looked at each second");
+        for engine in &engines {
+            assert!(engine.coordinator.has_peers());
+            assert_eq!(rounds(engine, "janitor"), 1);
+        }
+        for running in running {
+            running.stop().await.unwrap();
+        }
+    });
+}

@@ -6,7 +6,8 @@
 -- whose hundred thousand shards wait for a retry costs one step. What was written to wait for a later instant is
 -- not in the way: the first 500 shards of it that have become ready since are taken by time; how many there were is
 -- in each row, for the caller to put them among the others if there may be more (promote_later), and to apply the
--- window to both together. A run that is being stopped has no waiting shards. (SQLite is asked for one run at a time, and walks its open runs, a look each.)
+-- window to both together. A run that is being stopped has no waiting shards. (SQLite
+-- is asked for one run at a time, and walks its open runs, a look each.)
 with recursive fresh as materialized (
   select queue, turn, run_id from shard
   where pool = $1 and later and live and session_id is null and no >= -1

@@ -11,10 +11,11 @@ use sichen_core::port::{Error, Fence, SaveAlerts};
 use uuid::Uuid;
 
 use super::state::{State, Tx};
+use crate::happened::old_term;
 
 pub(super) fn save(tx: &mut Tx<'_>, fence: &Fence, save: SaveAlerts) -> Result<(), Error> {
     if fence.key != DutyKey::Alerts || !tx.under(fence) {
-        return Err(super::old_term(fence));
+        return Err(old_term(fence));
     }
     for alert in save.keep {
         tx.state.alerts.insert(alert.key(), alert);
@@ -52,7 +53,7 @@ pub(super) fn count(state: &State) -> Vec<(String, u32)> {
 
 pub(super) fn end(tx: &mut Tx<'_>, fence: &Fence, tried: Vec<(Uuid, Tried)>) -> Result<(), Error> {
     if fence.key != DutyKey::Alerts || !tx.under(fence) {
-        return Err(super::old_term(fence));
+        return Err(old_term(fence));
     }
     for (id, tried) in tried {
         match tried {

@@ -9,7 +9,8 @@ use sichen_core::name::JobName;
 use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::state::{CalendarRow, JobRow, State, Tx};
-use super::{capped, keys, old_term};
+use super::{capped, keys};
+use crate::happened::old_term;
 
 /// Idempotency keys that are forgotten in one transaction.
 const KEYS: usize = 500;

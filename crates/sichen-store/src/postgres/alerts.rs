@@ -1,27 +1,24 @@
 //! Alerts, and the notices of them that are to be sent.
 
 use jiff::Timestamp;
-use sichen_core::alert::Alert;
 use sichen_core::alert::notice::{Notice, Tried};
+use sichen_core::alert::{Alert, name_of};
 use sichen_core::lifecycle::run::STARTING_DEADLINE;
 use sichen_core::model::{DutyKey, Run};
-use sichen_core::port::{Error, Fence, SaveAlerts};
+use sichen_core::port::{Fence, SaveAlerts};
 use uuid::Uuid;
 
 use super::row::at;
 use super::sql;
 use super::tx::{Read, Result, Tx};
+use crate::happened::old_term;
 use crate::kept_alert;
 
 async fn under(tx: &mut Tx, fence: &Fence) -> Result<()> {
     tx.lock_duties(vec![fence.key.text()], true).await?;
     tx.tell_time().await?;
     if fence.key != DutyKey::Alerts || !tx.under(fence).await? {
-        return Err(Error::Busy(format!(
-            "duty {} has a newer owner than term {}",
-            fence.key.text(),
-            fence.term
-        )));
+        return Err(old_term(fence));
     }
     Ok(())
 }
@@ -37,9 +34,8 @@ pub(super) async fn save(tx: &mut Tx, fence: &Fence, save: &SaveAlerts) -> Resul
         let params = (alert.name(), kept_alert::document(alert));
         tx.must(sql::PUT_ALERT, params).await?;
     }
-    for (rule, group) in &save.forget {
-        tx.run(sql::DELETE_ALERT, [format!("{rule}:{group}")])
-            .await?;
+    for key in &save.forget {
+        tx.run(sql::DELETE_ALERT, [name_of(key)]).await?;
     }
     for notice in &save.notices {
         let params = (

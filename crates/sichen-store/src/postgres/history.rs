@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, keys, sql};
+use crate::happened::old_term;
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -50,11 +51,7 @@ pub(super) async fn remove(
     limit: u32,
 ) -> Result<Removed> {
     if fence.key != DutyKey::Janitor || !tx.under(fence).await? {
-        return Err(Error::Busy(format!(
-            "duty {} has a newer owner than term {}",
-            fence.key.text(),
-            fence.term
-        )));
+        return Err(old_term(fence));
     }
     let mut old = tx
         .all(sql::LIST_REMOVABLE_RUNS, (at(before), limit), |row| {

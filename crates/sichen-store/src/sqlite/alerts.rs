@@ -1,25 +1,22 @@
 //! Alerts, and the notices of them that are to be sent.
 
 use jiff::Timestamp;
-use sichen_core::alert::Alert;
 use sichen_core::alert::notice::{Notice, Tried};
+use sichen_core::alert::{Alert, name_of};
 use sichen_core::lifecycle::run::STARTING_DEADLINE;
 use sichen_core::model::{DutyKey, Run};
-use sichen_core::port::{Error, Fence, SaveAlerts};
+use sichen_core::port::{Fence, SaveAlerts};
 use uuid::Uuid;
 
 use super::row::{at, blob};
 use super::sql;
 use super::tx::{Read, Result, Tx};
+use crate::happened::old_term;
 use crate::kept_alert;
 
 fn under(tx: &mut Tx<'_>, fence: &Fence) -> Result<()> {
     if fence.key != DutyKey::Alerts || !tx.under(fence)? {
-        return Err(Error::Busy(format!(
-            "duty {} has a newer owner than term {}",
-            fence.key.text(),
-            fence.term
-        )));
+        return Err(old_term(fence));
     }
     Ok(())
 }
@@ -34,8 +31,8 @@ pub(super) fn save(tx: &mut Tx<'_>, fence: &Fence, save: &SaveAlerts) -> Result<
         let params = (alert.name(), kept_alert::document(alert));
         tx.must(sql::PUT_ALERT, params)?;
     }
-    for (rule, group) in &save.forget {
-        tx.run(sql::DELETE_ALERT, [format!("{rule}:{group}")])?;
+    for key in &save.forget {
+        tx.run(sql::DELETE_ALERT, [name_of(key)])?;
     }
     for notice in &save.notices {
         let params = (

@@ -9,6 +9,7 @@ use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, keys, sql};
+use crate::happened::old_term;
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -41,11 +42,7 @@ pub(super) fn remove(
     limit: u32,
 ) -> Result<Removed> {
     if fence.key != DutyKey::Janitor || !tx.under(fence)? {
-        return Err(Error::Busy(format!(
-            "duty {} has a newer owner than term {}",
-            fence.key.text(),
-            fence.term
-        )));
+        return Err(old_term(fence));
     }
     let mut old = tx.all(sql::LIST_REMOVABLE_RUNS, (at(before), limit), |row| {
         let occasion = row.text(2)?;
