@@ -1150,7 +1150,7 @@ export interface components {
         };
         /** @description What people are told of now, and what they were told of lately. */
         Alerts: {
-            /** @description By name; there are never more than some hundred. */
+            /** @description By name; there are at most 500 of each rule. */
             items: components["schemas"]["Alert"][];
             /** @description Notices that are to be sent yet, by receiver. */
             waiting: components["schemas"]["WaitingNotices"][];

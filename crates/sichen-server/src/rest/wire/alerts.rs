@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// What people are told of now, and what they were told of lately.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Alerts {
-    /// By name; there are never more than some hundred.
+    /// By name; there are at most 500 of each rule.
     pub items: Vec<Alert>,
     /// Notices that are to be sent yet, by receiver.
     pub waiting: Vec<WaitingNotices>,
