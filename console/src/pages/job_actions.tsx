@@ -17,8 +17,11 @@ interface Asking {
   close: () => void;
 }
 
-/** A key that nobody has used: the time to the second and some chance. */
-function freshKey(): string {
+/**
+ * A key that nobody has used: the time to the second and some chance. Not `crypto.randomUUID`, which
+ * browsers lack on a page that came neither by TLS nor from this machine.
+ */
+export function freshKey(): string {
   const now = new Date().toISOString().slice(0, 19).replaceAll(":", "").replace("T", "-");
   return `console-${now}-${crypto.getRandomValues(new Uint32Array(1))[0]?.toString(36)}`;
 }

@@ -24,6 +24,7 @@ import { Listing } from "../ui/listing";
 import { Loaded } from "../ui/loaded";
 import { Rows, Section, To } from "../ui/parts";
 import { State } from "../ui/state";
+import { freshKey } from "./job_actions";
 
 export function Backfills({ job }: { job: Job }) {
   const { job: words, words: common, backfill } = useWords();
@@ -99,6 +100,8 @@ export function StartBackfillForm({
   const { backfill } = useWords();
   const navigate = useNavigate();
   const [wish, setWish] = useState<Wish>(EMPTY);
+  // Of one backfill, however often it is sent.
+  const [key, setKey] = useState(freshKey);
   const [previewed, setPreviewed] = useState<StartBackfill | null>(null);
   const change = (part: Partial<Wish>) => {
     setWish((old) => ({ ...old, ...part }));
@@ -113,8 +116,8 @@ export function StartBackfillForm({
       go={backfill.go}
       ready={previewed !== null}
       act={async () => {
-        const key = `console-${crypto.randomUUID()}`;
         const made = await act.startBackfill(job, { ...request(wish), key });
+        setKey(freshKey());
         navigate(`/backfills/${made.id}`);
       }}
     >
