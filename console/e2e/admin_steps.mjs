@@ -162,7 +162,7 @@ async function asViewer({ browser, cluster, shots, holds, axeSays }, secret) {
     await tab.goto(`${cluster.url}/#token=${secret}`);
     await tab.waitForURL("**/jobs");
     const menu = tab.getByRole("navigation", { name: "Menu" });
-    for (const hidden of ["Overview", "Workers", "Cluster", "Tokens", "Capacities"]) {
+    for (const hidden of ["Overview", "Workers", "Cluster", "Tokens", "Capacities", "Alerts"]) {
       holds(!(await menu.getByText(hidden, { exact: true }).isVisible()), `${hidden} is offered`);
     }
     await tab.goto(`${cluster.url}/jobs/default/hourly`);
@@ -178,7 +178,14 @@ async function asViewer({ browser, cluster, shots, holds, axeSays }, secret) {
     await tab.screenshot({ path: `${shots}/viewer.png` });
     await axeSays(tab, "what a viewer sees");
     // The address of a page that is not for him, as a colleague might send it.
-    for (const address of ["/workers", "/tokens", "/capacities", "/namespaces", "/cluster"]) {
+    for (const address of [
+      "/workers",
+      "/tokens",
+      "/capacities",
+      "/namespaces",
+      "/cluster",
+      "/alerts",
+    ]) {
       await tab.goto(cluster.url + address);
       await tab.getByText("You may not see this").first().waitFor();
     }

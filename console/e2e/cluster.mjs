@@ -1,9 +1,19 @@
 // A real server and real workers for one test, started from the built program on loopback.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { front } from "./front.mjs";
+
+/** Who is told of what: one who never answers, since nobody listens on that port. */
+const ALERTS = `source: console
+every: 1s
+receivers:
+  - { name: nobody, form: slack, url: "http://127.0.0.1:9/" }
+rules:
+  no_worker: { hold: 1s, clear: 1s }
+`;
 
 /** A port that nobody has at this moment. */
 function freePort() {
@@ -32,6 +42,11 @@ export class Cluster {
     const dir = kept ?? mkdtempSync(join(tmpdir(), "sichen-console-"));
     const cluster = new Cluster(program, dir, await freePort());
     cluster.isKept = kept !== undefined;
+    // The pages that were built last, instead of those that the program has in it.
+    if (process.env.SICHEN_DIST) {
+      cluster.front = await front(cluster.port);
+      cluster.url = `http://127.0.0.1:${cluster.front.port}`;
+    }
     await cluster.startServer();
     return cluster;
   }
@@ -52,6 +67,8 @@ export class Cluster {
   }
 
   async startServer() {
+    const alerts = join(this.dir, "alerts.yaml");
+    writeFileSync(alerts, ALERTS);
     // Short beats, so that a lost worker is found within the test's patience.
     this.run("server", [
       "server",
@@ -63,6 +80,8 @@ export class Cluster {
       "400ms",
       "--session-ttl",
       "2s",
+      "--alerts",
+      alerts,
     ]);
     await this.until("the server is ready", async () => {
       const told = await fetch(`${this.url}/readyz`).catch(() => null);
@@ -77,7 +96,7 @@ export class Cluster {
       "--name",
       name,
       "--server",
-      this.url,
+      `http://127.0.0.1:${this.port}`,
       "--data",
       join(this.dir, name),
       "--join-token-file",
@@ -126,6 +145,8 @@ export class Cluster {
   async stop() {
     const names = [...this.children.keys()];
     await Promise.all(names.map((name) => this.kill(name)));
+    this.front?.server.close();
+    this.front?.server.closeAllConnections();
     if (!this.isKept) rmSync(this.dir, { recursive: true, force: true });
   }
 }

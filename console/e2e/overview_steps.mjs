@@ -18,6 +18,9 @@ function wanted(database) {
          where d.to_at >= ${now - DAY_US} and d.reason ${which}`);
   const sessions = "session where ended_at is null";
   return {
+    "Open alerts": one(
+      "select count(*) from alert where json_extract(document, '$.phase') = 'open'",
+    ),
     "Running runs": open("running"),
     "Runs not started": open("scheduled"),
     "Failed runs": ended("failed"),

@@ -26,6 +26,7 @@ const EditCapacity = lazy(() => import("./pages/edit_capacity"));
 const Namespaces = lazy(() => import("./pages/namespaces"));
 const Tokens = lazy(() => import("./pages/tokens"));
 const Audit = lazy(() => import("./pages/audit"));
+const Alerts = lazy(() => import("./pages/alerts"));
 const Import = lazy(() => import("./pages/import"));
 const BackfillPage = lazy(() => import("./pages/backfill"));
 
@@ -59,6 +60,7 @@ export function App() {
             <Route path="/capacities/:name/edit" element={<EditCapacity />} />
             <Route path="/namespaces" element={<Namespaces />} />
             <Route path="/audit" element={<Audit />} />
+            <Route path="/alerts" element={<Alerts />} />
             <Route path="/import" element={<Import />} />
             <Route path="/tokens" element={<Tokens />} />
             <Route path="/cluster" element={<Cluster />} />

@@ -14,6 +14,7 @@ export type Worker = Schemas["Worker"];
 export type Event = Schemas["Event"];
 export type Decision = Schemas["Decision"];
 export type Backfill = Schemas["Backfill"];
+export type BackfillInstant = Schemas["BackfillInstant"];
 export type BackfillPreview = Schemas["BackfillPreview"];
 export type StartBackfill = Schemas["StartBackfill"];
 export type Preview = Schemas["Preview"];
@@ -27,10 +28,13 @@ export type ResizeCapacity = Schemas["ResizeCapacity"];
 export type Namespace = Schemas["Namespace"];
 export type SetNamespace = Schemas["SetNamespace"];
 export type Clock = Schemas["Clock"];
+export type ChangePage = Schemas["ChangePage"];
 export type ChangeMade = Schemas["ChangeMade"];
 export type Imported = Schemas["Imported"];
 export type ImportedJob = Schemas["ImportedJob"];
 export type Token = Schemas["Token"];
+export type Alert = Schemas["Alert"];
+export type Alerts = Schemas["Alerts"];
 export type NewToken = Schemas["NewToken"];
 
 /** Why a request was not carried out: the server's words, or that there was no answer. */

@@ -4,12 +4,22 @@
 // that has become stale (`touched.ts`). Nothing but this file and `actions.ts` calls the client.
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { SHARD_PAGE } from "../pages/shard_place";
-import { answer, client, type StartBackfill } from "./client";
+import {
+  answer,
+  type ChangeMade,
+  type ChangePage,
+  client,
+  type Event,
+  type StartBackfill,
+} from "./client";
 
 /** Rows of a page of a listing. */
 const PAGE = 100;
 /** Rows of the later pages of a long listing: whoever scrolls on wants many. */
 const LATER_PAGE = 500;
+
+/** Pages of changes that are looked through for the one before. */
+const PAGES_BACK = 10;
 
 const pageSize = (after: string | undefined) => (after === undefined ? PAGE : LATER_PAGE);
 
@@ -59,6 +69,13 @@ export const query = {
       queryKey: ["overview"],
       queryFn: ({ signal }) => answer(client.GET("/api/v1/overview", { signal })),
       // Time alone makes jobs due and late.
+      refetchInterval: 10_000,
+    }),
+  alerts: () =>
+    queryOptions({
+      queryKey: ["alerts"],
+      queryFn: ({ signal }) => answer(client.GET("/api/v1/alerts", { signal })),
+      // No event tells of them: they are looked for every 10 seconds.
       refetchInterval: 10_000,
     }),
   jobs: (filter: { search?: string; state?: string }) =>
@@ -264,11 +281,16 @@ export const query = {
         ),
       getNextPageParam: (last) => last.next ?? undefined,
     }),
-  calendar: (name: JobName) =>
+  calendar: (name: JobName, version?: number) =>
     queryOptions({
-      queryKey: ["calendar", name.namespace, name.name],
+      queryKey: ["calendar", name.namespace, name.name, version ?? null],
       queryFn: ({ signal }) =>
-        answer(client.GET("/api/v1/calendars/{namespace}/{name}", { signal, params: path(name) })),
+        answer(
+          client.GET("/api/v1/calendars/{namespace}/{name}", {
+            signal,
+            params: { ...path(name), query: { version } },
+          }),
+        ),
     }),
   capacities: () =>
     infiniteQueryOptions({
@@ -323,6 +345,70 @@ export const query = {
           }),
         ),
       getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  /** The change with that number in the log, or null if it is none, or not for this token. */
+  change: (seq: number) =>
+    queryOptions({
+      queryKey: ["change", seq],
+      staleTime: Number.POSITIVE_INFINITY,
+      queryFn: async ({ signal }) => {
+        const page = await answer(
+          client.GET("/api/v1/changes", {
+            signal,
+            params: { query: { after: String(seq + 1), limit: 1 } },
+          }),
+        );
+        return page.items.find(({ event }) => event.seq === seq) ?? null;
+      },
+    }),
+  /** The last change of that kind before `event` to the same object; null if none is near. */
+  changeBefore: (event: Event) =>
+    queryOptions({
+      queryKey: ["change", event.seq, "before"],
+      staleTime: Number.POSITIVE_INFINITY,
+      queryFn: async ({ signal }) => {
+        let after: string | undefined = String(event.seq);
+        for (let page = 0; page < PAGES_BACK && after !== undefined; page++) {
+          const told: ChangePage = await answer(
+            client.GET("/api/v1/changes", {
+              signal,
+              params: { query: { entity: event.entity, after, limit: LATER_PAGE } },
+            }),
+          );
+          const is = ({ event: one }: ChangeMade) => one.id === event.id && one.kind === event.kind;
+          const found = told.items.find(is);
+          if (found) return found;
+          after = told.next ?? undefined;
+        }
+        return null;
+      },
+    }),
+  /** All planned times of a range, newest first, with what is recorded of each. */
+  planned: (job: JobName, range: { from: string; to: string }) =>
+    infiniteQueryOptions({
+      queryKey: ["job", job.namespace, job.name, "planned", range],
+      initialPageParam: undefined as string | undefined,
+      retry: false,
+      queryFn: ({ signal, pageParam }) =>
+        answer(
+          client.POST("/api/v1/jobs/{namespace}/{name}/backfills/preview", {
+            signal,
+            params: { ...path(job), query: { after: pageParam, limit: LATER_PAGE } },
+            body: { ...range, mode: "only_missing", order: "newest" },
+          }),
+        ),
+      getNextPageParam: (last) => last.next ?? undefined,
+    }),
+  decisionsIn: (job: JobName, from: string) =>
+    queryOptions({
+      queryKey: ["job", job.namespace, job.name, "decisions-in", from],
+      queryFn: ({ signal }) =>
+        answer(
+          client.GET("/api/v1/jobs/{namespace}/{name}/decisions", {
+            signal,
+            params: { ...path(job), query: { from, limit: 1_000 } },
+          }),
+        ),
     }),
   work: (session: number) =>
     queryOptions({

@@ -1,5 +1,6 @@
 // The words of the console in English; the shape that every other language has to fill.
 import { adminEn } from "./admin_en";
+import { alertsEn } from "./alerts_en";
 import { editEn } from "./edit_en";
 
 const n = (count: number) => new Intl.NumberFormat("en").format(count);
@@ -7,6 +8,7 @@ const s = (count: number, one: string, many: string) => `${n(count)} ${count ===
 
 export const en = {
   ...adminEn,
+  ...alertsEn,
   ...editEn,
   nav: {
     title: "Sichen",
@@ -20,6 +22,7 @@ export const en = {
     tokens: "Tokens",
     audit: "Audit",
     calendars: "Calendars",
+    alerts: "Alerts",
     cluster: "Cluster",
     menu: "Menu",
     skip: "Skip to the content",
@@ -128,6 +131,7 @@ export const en = {
     timed_out: "timed out",
     released: "given back",
     draining: "draining",
+    connected: "connected",
   },
   reasons: {
     overlap: "too many were running",
@@ -143,6 +147,7 @@ export const en = {
     now: "Now",
     day: "In the last 24 hours",
     soon: "The next hour",
+    alerts: "Open alerts",
     running: "Running runs",
     waiting: "Runs not started",
     late: "Late jobs",
@@ -401,6 +406,13 @@ export const en = {
     expires: "Session lasts until",
     registered: "Registered",
     pools: "Pools",
+    anyPool: "Any pool",
+    noneInPool: "No worker of this pool is connected. What is for it waits until one comes.",
+    labels: "Labels",
+    resources: "Resources",
+    count: (count: number) => s(count, "worker", "workers"),
+    drainingCount: (count: number) => `${n(count)} draining`,
+    others: (count: number) => `and ${s(count, "other", "others")}`,
     used: (held: number, slots: number) => `${n(held)} of ${n(slots)}`,
   },
   dead: {

@@ -1,5 +1,6 @@
 // 控制台的中文。
 import { adminZh } from "./admin_zh";
+import { alertsZh } from "./alerts_zh";
 import { editZh } from "./edit_zh";
 import type { Messages } from "./en";
 
@@ -7,6 +8,7 @@ const n = (count: number) => new Intl.NumberFormat("zh-CN").format(count);
 
 export const zh: Messages = {
   ...adminZh,
+  ...alertsZh,
   ...editZh,
   nav: {
     title: "司辰",
@@ -20,6 +22,7 @@ export const zh: Messages = {
     tokens: "令牌",
     audit: "审计",
     calendars: "日历",
+    alerts: "告警",
     cluster: "集群",
     menu: "菜单",
     skip: "跳到内容",
@@ -38,7 +41,7 @@ export const zh: Messages = {
   },
   login: {
     title: "登录",
-    hint: "粘贴服务端数据目录中 `token` 文件的内容。`sichen dev` 会打印可直接登录的链接。",
+    hint: "粘贴管理员为您创建的令牌（`sichen token create`），或服务端数据目录中 `token` 文件的内容。`sichen dev` 会打印可直接登录的链接。",
     token: "令牌",
     enter: "登录",
     refused: "服务端拒绝了此令牌。请取得现用的令牌再登录。",
@@ -128,6 +131,7 @@ export const zh: Messages = {
     timed_out: "超时",
     released: "已交还",
     draining: "排空中",
+    connected: "在线",
   },
   reasons: {
     overlap: "同时运行的过多",
@@ -143,6 +147,7 @@ export const zh: Messages = {
     now: "现在",
     day: "最近 24 小时",
     soon: "未来一小时",
+    alerts: "未结束的告警",
     running: "运行中的运行",
     waiting: "尚未开始的运行",
     late: "迟到的作业",
@@ -391,6 +396,13 @@ export const zh: Messages = {
     expires: "会话有效至",
     registered: "注册于",
     pools: "节点池",
+    anyPool: "任何节点池",
+    noneInPool: "此节点池没有连接任何工作节点。派给它的会一直等到有节点加入。",
+    labels: "标签",
+    resources: "资源",
+    count: (count) => `${n(count)} 个工作节点`,
+    drainingCount: (count) => `${n(count)} 个正在排空`,
+    others: (count) => `另有 ${n(count)} 个`,
     used: (held, slots) => `${n(held)} / ${n(slots)}`,
   },
   dead: {

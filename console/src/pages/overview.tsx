@@ -40,6 +40,8 @@ function Numbers({ told }: { told: Told }) {
   } = useWords();
   const members = useQuery(query.members());
   const workers = useQuery(query.workers());
+  const alerts = useQuery(query.alerts());
+  const open = alerts.data?.items.filter((alert) => alert.phase === "open").length;
   const { runs, jobs, skipped } = told;
   const missed = lacking(skipped, true);
   const others = lacking(skipped, false);
@@ -51,7 +53,8 @@ function Numbers({ told }: { told: Told }) {
   return (
     <Stack>
       <Section title={words.now}>
-        <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
+        <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="sm">
+          <Card word={words.alerts} number={open} to="/alerts" alarm={(open ?? 0) > 0} />
           <Card word={words.running} number={runs.running} to="/runs?state=running" />
           <Card word={words.waiting} number={runs.scheduled} to="/runs?state=scheduled" />
           <Card

@@ -1,12 +1,14 @@
 // What one worker runs now, in a drawer over the list of workers.
-import { Drawer, Stack, Table, Text } from "@mantine/core";
+import { Drawer, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { Worker } from "../api/client";
 import { query } from "../api/queries";
 import { useWords } from "../i18n/words";
 import { Instant } from "../time/zone";
 import { Empty, Loaded } from "../ui/loaded";
-import { JobLink, Rows, To } from "../ui/parts";
+import { Fact, Facts, JobLink, Rows, To } from "../ui/parts";
+import { State } from "../ui/state";
+import { Pairs } from "./workers";
 
 export function Work({
   session,
@@ -30,6 +32,7 @@ export function Work({
     >
       {session !== null && (
         <Stack>
+          {worker && <About worker={worker} />}
           <Running session={session} isOver={worker === undefined} />
           {worker && (
             <Text size="xs" c="dimmed">
@@ -39,6 +42,39 @@ export function Work({
         </Stack>
       )}
     </Drawer>
+  );
+}
+
+function About({ worker }: { worker: Worker }) {
+  const { workers, words, work } = useWords();
+  return (
+    <Facts>
+      <Fact word={words.state}>
+        <State state={worker.draining ? "draining" : "connected"} />
+      </Fact>
+      <Fact word={words.pool}>{worker.pool}</Fact>
+      <Fact word={workers.slots}>{workers.used(worker.held, worker.slots)}</Fact>
+      <Fact word={workers.labels}>
+        <Pairs of={worker.labels} />
+      </Fact>
+      <Fact word={workers.resources}>
+        <Pairs of={worker.resources} />
+      </Fact>
+      <Fact word={workers.handlers}>
+        <Group gap={4}>
+          {worker.handlers.map((handler) => (
+            <span key={handler} className="tag">
+              {handler}
+            </span>
+          ))}
+        </Group>
+      </Fact>
+      <Fact word={words.session}>{worker.session}</Fact>
+      <Fact word={work.incarnation}>{worker.incarnation}</Fact>
+      <Fact word={workers.registered}>
+        <Instant at={worker.registered_at} />
+      </Fact>
+    </Facts>
   );
 }
 

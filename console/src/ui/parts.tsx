@@ -75,10 +75,13 @@ export function Rows({
   heads,
   children,
   label,
+  minWidth,
 }: {
   heads: ReactNode[];
   children: ReactNode;
   label: string;
+  /** Of a table with sentences in its cells, in pixels. */
+  minWidth?: number;
 }) {
   return (
     <Box style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={label}>
@@ -89,7 +92,7 @@ export function Rows({
         aria-label={label}
         className="rows"
         // Narrower, and words would stand on top of each other: it scrolls instead.
-        miw={heads.length * 96}
+        miw={minWidth ?? heads.length * 96}
       >
         <Table.Thead>
           <Table.Tr>

@@ -38,6 +38,7 @@ export function Shell({ children }: { children: ReactNode }) {
     ["/jobs", nav.jobs],
     ["/runs", nav.runs],
     ["/dead-letters", nav.deadLetters],
+    ...(seesAll ? [["/alerts", nav.alerts] as [string, string]] : []),
     ...(seesAll ? [["/workers", nav.workers] as [string, string]] : []),
     ["/calendars", nav.calendars],
     ...(seesAll

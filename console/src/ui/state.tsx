@@ -13,6 +13,7 @@ const COLORS: Record<string, string> = {
   cancelled: "gray",
   paused: "yellow",
   live: "teal",
+  connected: "teal",
   finished: "teal",
   stopping: "grape",
   lost: "orange",

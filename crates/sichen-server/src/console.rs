@@ -29,6 +29,7 @@ const PAGES: &[&str] = &[
     "capacities",
     "namespaces",
     "tokens",
+    "alerts",
     "audit",
     "import",
     "backfills",

@@ -1,0 +1,91 @@
+// The English words of alerts.
+
+const n = (count: number) => new Intl.NumberFormat("en").format(count);
+
+export const alertsEn = {
+  alerts: {
+    title: "Alerts",
+    open: "Open",
+    none: "Nothing is open: by the rules below all is well.",
+    unwatched:
+      "No server looks for alerts. Write down who is told of what, and give that file to every server:",
+    watched: (node: string) => `Server node ${node} looks for them.`,
+    pending: "Held back",
+    pendingHint: "These conditions hold, but not for long enough yet to be told.",
+    over: "Over lately",
+    overSince: "Over since",
+    overNone: "No end was told lately.",
+    rule: "Rule",
+    anyRule: "Any rule",
+    noneOfRule: "None by this rule.",
+    since: "Since",
+    told: "Told last",
+    notTold: "not told yet",
+    what: "What",
+    of: "Of",
+    cause: "Why",
+    well: "well again",
+    failedRun: "the run",
+    runs: "its failed runs",
+    cancelledRuns: "its cancelled runs",
+    planned: "its planned times",
+    workers: "workers of the pool",
+    lateJobs: "the late jobs",
+    clock: "the store's clock",
+    showAll: (count: number) => `Show all ${n(count)}`,
+    more: "There are more than are named here.",
+    waiting: "Notices that wait to be sent",
+    waitingNone: "None waits: every receiver has what it was to be told.",
+    waitingHint:
+      "What a receiver does not answer with 2xx is tried again, ever more rarely, for about a day. At most 200 wait for one.",
+    receiver: "Receiver",
+    count: "Notices",
+    explained: "What is told, and when",
+    usually: "Unless the file says otherwise",
+    toDo: "What to do",
+    rules: {
+      failures: {
+        title: "Runs failed",
+        when: "The last run of a job failed, or did in part. Failures whose texts differ by numbers and ids alone are one alert.",
+        usually: "at once, after one failed run",
+        toDo: "Read the failure, mend its cause, retry the failed shards.",
+      },
+      not_started: {
+        title: "Runs did not start in time",
+        when: "A run was cancelled since it had not started by its latest start.",
+        usually: "at once",
+        toDo: "See whether the pool has workers and free slots.",
+      },
+      missed: {
+        title: "Planned times were missed",
+        when: "Planned times will not run: too late for their deadline, or left out by the catch-up policy.",
+        usually: "at once",
+        toDo: "Backfill those that have to run.",
+      },
+      late: {
+        title: "Planned times pass undecided",
+        when: "Planned times come and no server decides what becomes of them.",
+        usually: "after 1 minute",
+        toDo: "See whether every duty has an owner and the store answers quickly.",
+      },
+      no_success: {
+        title: "No success for too long",
+        when: "A job that the file names has had no success for as long as it says, whether it ran, waited, was paused or is not there.",
+        usually: "at once; no job unless the file names it",
+        toDo: "See what the job does, or whether it is paused.",
+      },
+      no_worker: {
+        title: "A pool has no worker",
+        when: "Shards wait in a pool to which no worker is connected.",
+        usually: "after 2 minutes",
+        toDo: "Start a worker for that pool.",
+      },
+      clock_step: {
+        title: "The store's clock stepped",
+        when: "The store's clock stepped ahead and is not believed: nothing fires.",
+        usually: "at once",
+        toDo: "Set the clock right, or accept it if it is right.",
+      },
+    },
+  },
+};
