@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { adminSteps } from "./admin_steps.mjs";
+import { alertSteps } from "./alert_steps.mjs";
 import { launch } from "./browser.mjs";
 import { Cluster } from "./cluster.mjs";
 import * as jobs from "./jobs.mjs";
@@ -277,6 +278,7 @@ const steps = [
   ],
   ...adminSteps(tools),
   ...moreSteps(tools),
+  ...alertSteps(tools),
   ...overviewSteps(tools),
   [
     // UI-004, whose lists `scale.mjs` times
@@ -322,7 +324,9 @@ const steps = [
         capacity: "/capacities/mysql-main",
         namespaces: "/namespaces",
         tokens: "/tokens",
+        alerts: "/alerts",
         audit: "/audit",
+        planned: "/audit?view=planned&job=hourly",
         import: "/import",
         form: "/jobs/default/hourly/edit?as=form",
         gantt: `/runs/${runs[0].id}?view=gantt`,
