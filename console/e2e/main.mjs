@@ -8,6 +8,7 @@ import { adminSteps } from "./admin_steps.mjs";
 import { alertSteps } from "./alert_steps.mjs";
 import { launch } from "./browser.mjs";
 import { Cluster } from "./cluster.mjs";
+import { drillSteps } from "./drill_steps.mjs";
 import * as jobs from "./jobs.mjs";
 import { moreSteps } from "./more_steps.mjs";
 import { overviewSteps } from "./overview_steps.mjs";
@@ -280,6 +281,7 @@ const steps = [
   ...moreSteps(tools),
   ...alertSteps(tools),
   ...overviewSteps(tools),
+  ...drillSteps(tools),
   [
     // UI-004, whose lists `scale.mjs` times
     "a run of 100,000 shards is seen at once and scrolled to its end",
@@ -327,6 +329,7 @@ const steps = [
         alerts: "/alerts",
         audit: "/audit",
         planned: "/audit?view=planned&job=hourly",
+        drills: "/drills",
         import: "/import",
         form: "/jobs/default/hourly/edit?as=form",
         gantt: `/runs/${runs[0].id}?view=gantt`,

@@ -27,6 +27,7 @@ const Namespaces = lazy(() => import("./pages/namespaces"));
 const Tokens = lazy(() => import("./pages/tokens"));
 const Audit = lazy(() => import("./pages/audit"));
 const Alerts = lazy(() => import("./pages/alerts"));
+const Drills = lazy(() => import("./pages/drills"));
 const Import = lazy(() => import("./pages/import"));
 const BackfillPage = lazy(() => import("./pages/backfill"));
 
@@ -61,6 +62,7 @@ export function App() {
             <Route path="/namespaces" element={<Namespaces />} />
             <Route path="/audit" element={<Audit />} />
             <Route path="/alerts" element={<Alerts />} />
+            <Route path="/drills" element={<Drills />} />
             <Route path="/import" element={<Import />} />
             <Route path="/tokens" element={<Tokens />} />
             <Route path="/cluster" element={<Cluster />} />

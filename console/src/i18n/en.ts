@@ -1,6 +1,7 @@
 // The words of the console in English; the shape that every other language has to fill.
 import { adminEn } from "./admin_en";
 import { alertsEn } from "./alerts_en";
+import { drillsEn } from "./drills_en";
 import { editEn } from "./edit_en";
 
 const n = (count: number) => new Intl.NumberFormat("en").format(count);
@@ -9,6 +10,7 @@ const s = (count: number, one: string, many: string) => `${n(count)} ${count ===
 export const en = {
   ...adminEn,
   ...alertsEn,
+  ...drillsEn,
   ...editEn,
   nav: {
     title: "Sichen",
@@ -23,6 +25,7 @@ export const en = {
     audit: "Audit",
     calendars: "Calendars",
     alerts: "Alerts",
+    drills: "Drills",
     cluster: "Cluster",
     menu: "Menu",
     skip: "Skip to the content",

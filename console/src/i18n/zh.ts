@@ -1,6 +1,7 @@
 // 控制台的中文。
 import { adminZh } from "./admin_zh";
 import { alertsZh } from "./alerts_zh";
+import { drillsZh } from "./drills_zh";
 import { editZh } from "./edit_zh";
 import type { Messages } from "./en";
 
@@ -9,6 +10,7 @@ const n = (count: number) => new Intl.NumberFormat("zh-CN").format(count);
 export const zh: Messages = {
   ...adminZh,
   ...alertsZh,
+  ...drillsZh,
   ...editZh,
   nav: {
     title: "司辰",
@@ -23,6 +25,7 @@ export const zh: Messages = {
     audit: "审计",
     calendars: "日历",
     alerts: "告警",
+    drills: "演练",
     cluster: "集群",
     menu: "菜单",
     skip: "跳到内容",

@@ -49,6 +49,7 @@ export function Shell({ children }: { children: ReactNode }) {
         ] as [string, string][])
       : []),
     ["/audit", nav.audit],
+    ["/drills", nav.drills],
     ...(may("admin") ? [["/tokens", nav.tokens] as [string, string]] : []),
   ];
   return (

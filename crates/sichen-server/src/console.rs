@@ -31,6 +31,7 @@ const PAGES: &[&str] = &[
     "tokens",
     "alerts",
     "audit",
+    "drills",
     "import",
     "backfills",
     "cluster",
