@@ -21,6 +21,8 @@ export async function launch() {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      // A name by which the server is reached as from another machine, without TLS.
+      "--host-resolver-rules=MAP sichen.test 127.0.0.1",
     ],
   });
 }

@@ -10,8 +10,10 @@ import { launch } from "./browser.mjs";
 import { Cluster } from "./cluster.mjs";
 import { drillSteps } from "./drill_steps.mjs";
 import * as jobs from "./jobs.mjs";
+import { logSteps } from "./log_steps.mjs";
 import { moreSteps } from "./more_steps.mjs";
 import { overviewSteps } from "./overview_steps.mjs";
+import { plainSteps } from "./plain_steps.mjs";
 
 const program = process.argv[2];
 if (!program) {
@@ -282,6 +284,8 @@ const steps = [
   ...alertSteps(tools),
   ...overviewSteps(tools),
   ...drillSteps(tools),
+  ...logSteps(tools),
+  ...plainSteps(tools),
   [
     // UI-004, whose lists `scale.mjs` times
     "a run of 100,000 shards is seen at once and scrolled to its end",
@@ -405,6 +409,14 @@ const steps = [
       await cluster.kill("server");
       await see("The server does not answer");
       await shot("away");
+      // What is around a view stays, and the view says why it can't be shown.
+      await page.getByRole("navigation").getByRole("link", { name: "Namespaces" }).click();
+      await page
+        .locator("main")
+        .getByText(/could not be loaded|This can't be shown/)
+        .first()
+        .waitFor();
+      await page.getByRole("navigation").getByRole("link", { name: "Overview" }).click();
       await cluster.startServer();
       await page.getByText("The server does not answer").waitFor({ state: "hidden" });
       await page.getByText("Live", { exact: true }).waitFor();

@@ -1,35 +1,35 @@
 // The addresses of the views. Their first segments are known to the server too
 // (`crates/sichen-server/src/console.rs`), which answers each with this page.
-import { lazy, Suspense, useSyncExternalStore } from "react";
-import { Navigate, Route, Routes } from "react-router";
+import { useEffect, useSyncExternalStore } from "react";
+import { Navigate, Route, Routes, useLocation } from "react-router";
 import { Live } from "./live/watch";
 import { Missing } from "./pages/missing";
 import { Overview } from "./pages/overview";
 import { Login } from "./session/login";
 import { session } from "./session/token";
-import { Loading } from "./ui/loaded";
+import { Guarded, later, loadInPeace } from "./ui/later";
 import { useSeesAll } from "./ui/may";
 import { Shell } from "./ui/shell";
 
-const Jobs = lazy(() => import("./pages/jobs"));
-const JobPage = lazy(() => import("./pages/job"));
-const Edit = lazy(() => import("./pages/edit"));
-const Runs = lazy(() => import("./pages/runs"));
-const RunPage = lazy(() => import("./pages/run"));
-const Workers = lazy(() => import("./pages/workers"));
-const DeadLetters = lazy(() => import("./pages/dead_letters"));
-const Calendars = lazy(() => import("./pages/calendars"));
-const Cluster = lazy(() => import("./pages/cluster"));
-const Capacities = lazy(() => import("./pages/capacities"));
-const CapacityPage = lazy(() => import("./pages/capacity"));
-const EditCapacity = lazy(() => import("./pages/edit_capacity"));
-const Namespaces = lazy(() => import("./pages/namespaces"));
-const Tokens = lazy(() => import("./pages/tokens"));
-const Audit = lazy(() => import("./pages/audit"));
-const Alerts = lazy(() => import("./pages/alerts"));
-const Drills = lazy(() => import("./pages/drills"));
-const Import = lazy(() => import("./pages/import"));
-const BackfillPage = lazy(() => import("./pages/backfill"));
+const Jobs = later(() => import("./pages/jobs"));
+const JobPage = later(() => import("./pages/job"));
+const Edit = later(() => import("./pages/edit"));
+const Runs = later(() => import("./pages/runs"));
+const RunPage = later(() => import("./pages/run"));
+const Workers = later(() => import("./pages/workers"));
+const DeadLetters = later(() => import("./pages/dead_letters"));
+const Calendars = later(() => import("./pages/calendars"));
+const Cluster = later(() => import("./pages/cluster"));
+const Capacities = later(() => import("./pages/capacities"));
+const CapacityPage = later(() => import("./pages/capacity"));
+const EditCapacity = later(() => import("./pages/edit_capacity"));
+const Namespaces = later(() => import("./pages/namespaces"));
+const Tokens = later(() => import("./pages/tokens"));
+const Audit = later(() => import("./pages/audit"));
+const Alerts = later(() => import("./pages/alerts"));
+const Drills = later(() => import("./pages/drills"));
+const Import = later(() => import("./pages/import"));
+const BackfillPage = later(() => import("./pages/backfill"));
 
 /** The overview, for those who see all; the jobs for others. */
 function Home() {
@@ -38,11 +38,15 @@ function Home() {
 
 export function App() {
   const token = useSyncExternalStore(session.listen, session.token);
+  const { pathname } = useLocation();
+  useEffect(() => {
+    if (token !== null) loadInPeace();
+  }, [token]);
   if (token === null) return <Login />;
   return (
     <Live>
       <Shell>
-        <Suspense fallback={<Loading />}>
+        <Guarded at={pathname}>
           <Routes>
             <Route path="/" element={<Home />} />
             <Route path="/jobs" element={<Jobs />} />
@@ -68,7 +72,7 @@ export function App() {
             <Route path="/cluster" element={<Cluster />} />
             <Route path="*" element={<Missing />} />
           </Routes>
-        </Suspense>
+        </Guarded>
       </Shell>
     </Live>
   );

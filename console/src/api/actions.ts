@@ -117,6 +117,8 @@ export const act = {
 
 /** A chunk of what an attempt's process wrote. */
 export interface Chunk {
+  /** Where its first byte stands. */
+  offset: number;
   bytes: Uint8Array;
   next: number;
   /** Where the stream ends at present. */
@@ -126,19 +128,20 @@ export interface Chunk {
   worker: string;
 }
 
-/** Bytes of an attempt's output from `offset` on. */
+/** At most `limit` bytes of an attempt's output from `offset` on. */
 export async function readOutput(
   id: string,
   no: number,
   attempt: number,
   stream: "stdout" | "stderr",
   offset: number,
+  limit?: number,
 ): Promise<Chunk> {
   let headers = new Headers();
   const bytes = await answer(
     client
       .GET("/api/v1/runs/{id}/shards/{no}/attempts/{attempt}/output", {
-        params: { path: { id, no, attempt }, query: { stream, offset } },
+        params: { path: { id, no, attempt }, query: { stream, offset, limit } },
         parseAs: "arrayBuffer",
       })
       .then((told) => {
@@ -149,6 +152,7 @@ export async function readOutput(
   const number = (name: string) => Number(headers.get(name) ?? 0);
   return {
     bytes: new Uint8Array(bytes),
+    offset: number("sichen-offset"),
     next: number("sichen-next"),
     end: number("sichen-end"),
     ended: headers.get("sichen-ended") === "true",

@@ -59,6 +59,10 @@ export const en = {
     loading: "Loading…",
     failed: "This can't be shown",
     retry: "Try again",
+    reload: "Load the page anew",
+    outdated:
+      "This part of the console could not be loaded: the server was upgraded since this page was opened, or it is away.",
+    broken: "Drawing this view failed:",
     denied: "You may not see this",
     needs: (role: string, namespace?: string) =>
       namespace === undefined
@@ -375,6 +379,17 @@ export const en = {
     outputNone: "It wrote nothing.",
     outputLost: (bytes: number) => `${n(bytes)} bytes before this were not kept.`,
     outputMore: "Read on",
+    outputEarlier: "Read what is before",
+    outputPart: (from: number, to: number, end: number) =>
+      `Bytes ${n(from)} to ${n(to)} of ${n(end)}`,
+    outputBegin: "Beginning",
+    outputToEnd: "End",
+    outputFollow: "Follow",
+    outputSearch: "Word, as it is written",
+    outputFind: "Find next",
+    outputStop: "Stop",
+    outputSearching: (percent: number) => `${percent} % looked through`,
+    outputMissed: "Not found from here to the end.",
     outputEnd: "The end.",
     outputOpen: "It is still running; more may come.",
     waits: (what: string) => `waits on ${what}`,
