@@ -35,6 +35,10 @@ export class Cluster {
     this.url = `http://127.0.0.1:${port}`;
     this.children = new Map();
     this.said = [];
+    // A test that fails on its way leaves nothing behind that holds its files.
+    process.once("exit", () => {
+      for (const child of this.children.values()) child.kill("SIGKILL");
+    });
   }
 
   /** In a directory of its own that goes with it, or in `kept`, which stays. */
@@ -90,7 +94,7 @@ export class Cluster {
     this.token = readFileSync(join(this.dir, "data", "token"), "utf8").trim();
   }
 
-  startWorker(name, slots, config) {
+  startWorker(name, slots, config, pool) {
     return this.run(name, [
       "worker",
       "--name",
@@ -105,6 +109,7 @@ export class Cluster {
       String(slots),
       "--builtin",
       ...(config ? ["--config", config] : []),
+      ...(pool ? ["--pool", pool] : []),
     ]);
   }
 

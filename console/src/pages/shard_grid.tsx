@@ -5,7 +5,7 @@
 import { Box, Button, Group, NumberInput, Text } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, useRef, useState } from "react";
 import type { Run } from "../api/client";
 import { useWords } from "../i18n/words";
 import { Empty } from "../ui/loaded";
@@ -46,7 +46,7 @@ export function ShardGrid({ run, chosen, choose }: Choosing) {
 }
 
 function Cells({ run, chosen, choose }: Choosing) {
-  const { run: words, states } = useWords();
+  const { run: words } = useWords();
   const total = run.shards.total;
   const size = useElementSize();
   const box = useRef<HTMLDivElement>(null);
@@ -56,9 +56,14 @@ function Cells({ run, chosen, choose }: Choosing) {
     count: Math.ceil(total / columns),
     getScrollElement: () => box.current,
     estimateSize: () => CELL,
-    overscan: 4,
+    overscan: 2,
   });
   const seen = rows.getVirtualItems();
+  // Rows that come by while one scrolls are painted as one piece each, and become cells when it is still.
+  const drawn = useRef<ReadonlySet<number>>(new Set());
+  const before = drawn.current;
+  const isPainted = (index: number) => rows.isScrolling && !before.has(index);
+  drawn.current = new Set(seen.map((row) => row.index).filter((index) => !isPainted(index)));
   const first = (seen[0]?.index ?? 0) * columns;
   const last = Math.min(total - 1, ((seen.at(-1)?.index ?? 0) + 1) * columns - 1);
   const shardAt = useShardsInSight(run, first, last);
@@ -76,9 +81,12 @@ function Cells({ run, chosen, choose }: Choosing) {
     event.preventDefault();
     go(next);
   };
-  const name = (no: number) => {
-    const state = shardAt(no)?.state;
-    return state ? `${no}: ${(states as Record<string, string>)[state] ?? state}` : String(no);
+  const onClick = (event: MouseEvent<HTMLElement>) => {
+    const cell = (event.target as HTMLElement).closest("[data-no]");
+    if (cell === null) return;
+    const no = Number(cell.getAttribute("data-no"));
+    setAt(no);
+    choose(no);
   };
   return (
     <Box ref={size.ref}>
@@ -116,51 +124,95 @@ function Cells({ run, chosen, choose }: Choosing) {
         aria-rowcount={Math.ceil(total / columns)}
         aria-activedescendant={`shard-${at}`}
         onKeyDown={onKey}
+        onClick={onClick}
       >
         <Box pos="relative" h={rows.getTotalSize()} role="presentation">
-          {seen.map((row) => (
-            <Box
-              key={row.index}
-              role="row"
-              aria-rowindex={row.index + 1}
-              pos="absolute"
-              top={row.start}
-              left={0}
-              style={{ display: "flex" }}
-            >
-              {Array.from(
-                { length: Math.min(columns, total - row.index * columns) },
-                (_, column) => {
-                  const no = row.index * columns + column;
-                  const state = shardAt(no)?.state;
-                  return (
-                    // biome-ignore lint/a11y/useKeyWithClickEvents: keys are the grid's
-                    // biome-ignore lint/a11y/useFocusableInteractive: the grid has the focus
-                    <div
-                      key={no}
-                      id={`shard-${no}`}
-                      role="gridcell"
-                      aria-label={name(no)}
-                      title={name(no)}
-                      data-state={state}
-                      data-selected={no === at || undefined}
-                      className="grid-cell"
-                      style={{ background: cellColor(state) }}
-                      onClick={() => {
-                        setAt(no);
-                        choose(no);
-                      }}
-                    />
-                  );
-                },
-              )}
-            </Box>
-          ))}
+          {seen.map((row) => {
+            const from = row.index * columns;
+            const count = Math.min(columns, total - from);
+            const states = Array.from({ length: count }, (_, at) => shardAt(from + at)?.state);
+            if (isPainted(row.index)) {
+              return <Strip key={row.index} top={row.start} states={states} />;
+            }
+            return (
+              <Row
+                key={row.index}
+                index={row.index}
+                top={row.start}
+                from={from}
+                states={states.join()}
+                selected={at >= from && at < from + count ? at : null}
+              />
+            );
+          })}
         </Box>
       </Box>
     </Box>
   );
 }
+
+/** A row as one picture in the colours of its cells. */
+function Strip({ top, states }: { top: number; states: (string | undefined)[] }) {
+  const stops: string[] = [];
+  let from = 0;
+  for (let at = 1; at <= states.length; at++) {
+    if (at < states.length && states[at] === states[from]) continue;
+    stops.push(`${cellColor(states[from])} ${from * CELL}px ${at * CELL}px`);
+    from = at;
+  }
+  return (
+    <div
+      aria-hidden
+      className="grid-strip"
+      style={{
+        top,
+        width: states.length * CELL,
+        backgroundImage: `linear-gradient(to right, ${stops.join(", ")})`,
+      }}
+    />
+  );
+}
+
+/** A row of cells, drawn anew only when one of its states is another: thousands are in sight at once. */
+const Row = memo(function Row({
+  index,
+  top,
+  from,
+  states,
+  selected,
+}: {
+  index: number;
+  top: number;
+  from: number;
+  /** The states of its cells, with commas between them; of one that is not known yet, nothing. */
+  states: string;
+  selected: number | null;
+}) {
+  const { states: words } = useWords();
+  return (
+    // biome-ignore lint/a11y/useFocusableInteractive: the grid has the focus
+    <div role="row" aria-rowindex={index + 1} className="grid-row" style={{ top }}>
+      {states.split(",").map((state, column) => {
+        const no = from + column;
+        const word = (words as Record<string, string>)[state] ?? state;
+        return (
+          // biome-ignore lint/a11y/useFocusableInteractive: the grid has the focus
+          <div
+            key={no}
+            id={`shard-${no}`}
+            role="gridcell"
+            title={state === "" ? String(no) : `${no}: ${word}`}
+            data-no={no}
+            data-state={state || undefined}
+            data-selected={no === selected || undefined}
+            className="grid-cell"
+            style={{ background: cellColor(state || undefined) }}
+          />
+        );
+      })}
+    </div>
+  );
+});
 
 /** The colour of a shard in a state; of one that is not known yet, nearly none. */
 export function cellColor(state: string | undefined): string {
