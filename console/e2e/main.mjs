@@ -14,6 +14,7 @@ import { logSteps } from "./log_steps.mjs";
 import { moreSteps } from "./more_steps.mjs";
 import { overviewSteps } from "./overview_steps.mjs";
 import { plainSteps } from "./plain_steps.mjs";
+import { timeSteps } from "./time_steps.mjs";
 
 const program = process.argv[2];
 if (!program) {
@@ -284,6 +285,7 @@ const steps = [
   ...alertSteps(tools),
   ...overviewSteps(tools),
   ...drillSteps(tools),
+  ...timeSteps(tools),
   ...logSteps(tools),
   ...plainSteps(tools),
   [

@@ -44,7 +44,100 @@ function wanted(database) {
   };
 }
 
+const MIXED = (name, rest) => `apiVersion: sichen/v1
+kind: Job
+metadata: { name: ${name} }
+spec:
+${rest}`;
+
+const LOAD = {
+  "mixed-good": "  run: { handler: sleep }\n  parameters: { ms: 300 }\n  shards: { count: 3 }\n",
+  "mixed-bad":
+    "  run: { handler: fail }\n  parameters: { code: bad }\n  retry: { maxAttempts: 1 }\n",
+  "mixed-long": "  run: { handler: sleep }\n  parameters: { ms: 4000 }\n  overlap: allow\n",
+  "mixed-due": "  run: { handler: noop }\n  schedules: [{ every: 2s }]\n",
+};
+
+/** How long the load goes on, how often a page may be behind, and how often the two are compared. */
+const LOAD_MS = Number(process.env.SICHEN_LOAD_MS ?? 40_000);
+const BEHIND_MS = 16_000;
+const SLACK = 3;
+const COMPARE_MS = 5_000;
+
+/** Starts, cancels, retries, deletes and kills until `stop.now`. */
+async function mixed(cluster, stop) {
+  let turn = 0;
+  const post = (path, body) =>
+    cluster.api(path, { method: "POST", body: body && JSON.stringify(body) }).catch(() => null);
+  while (!stop.now) {
+    turn += 1;
+    const started = [];
+    for (const name of ["mixed-good", "mixed-bad", "mixed-long"]) {
+      const run = await post(`/jobs/default/${name}/runs`, { key: `turn-${turn}` });
+      if (run !== null) started.push(run.id);
+    }
+    if (turn % 3 === 0) await post(`/runs/${started.at(-1)}/cancel`);
+    if (turn % 4 === 0) await post(`/runs/${started[1]}/retry`, {});
+    if (turn % 10 === 0) {
+      await cluster.api("/jobs/default/mixed-due", { method: "DELETE" }).catch(() => null);
+      await cluster.apply(MIXED("mixed-due", LOAD["mixed-due"]));
+    }
+    if (turn % 15 === 7) {
+      await cluster.kill("mixed");
+      cluster.startWorker("mixed", 6);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
 export const overviewSteps = ({ cluster, page, at, shot, serious, equal, holds }) => [
+  [
+    // UI-006
+    "under a mixed load with kills each number is one that SQL counted no longer ago than a page is behind",
+    async () => {
+      const database = databaseOf(cluster.dir);
+      for (const [name, rest] of Object.entries(LOAD)) await cluster.apply(MIXED(name, rest));
+      cluster.startWorker("mixed", 6);
+      await at("/");
+      await page.locator(".number-card").first().waitFor();
+      const stop = { now: false };
+      const load = mixed(cluster, stop);
+      const counted = [];
+      const begun = Date.now();
+      let [next, compared] = [begun + BEHIND_MS, 0];
+      while (Date.now() < begun + LOAD_MS) {
+        counted.push({ at: Date.now(), numbers: wanted(database) });
+        if (Date.now() >= next) {
+          next = Date.now() + COMPARE_MS;
+          compared += 1;
+          const shown = await page
+            .locator(".number-card")
+            .evaluateAll((cards) =>
+              cards.map((card) => [card.children[0].textContent, Number(card.dataset.number)]),
+            );
+          counted.push({ at: Date.now(), numbers: wanted(database) });
+          const recent = counted.filter(({ at }) => at >= Date.now() - BEHIND_MS);
+          for (const [name, number] of shown) {
+            const all = recent.map(({ numbers }) => numbers[name]);
+            const [least, most] = [Math.min(...all), Math.max(...all)];
+            // Between two countings a number may have been one more or less for a moment.
+            const near = number >= 0 && number >= least - SLACK && number <= most + SLACK;
+            holds(near, `${name}: ${number} is shown, SQL counted ${least} to ${most}`);
+          }
+        }
+        await new Promise((resolve) => setTimeout(resolve, 400));
+      }
+      stop.now = true;
+      await load;
+      holds(compared >= 3, `compared ${compared} times`);
+      await cluster.api("/jobs/default/mixed-due", { method: "DELETE" });
+      await cluster.until(
+        "nothing runs",
+        async () => number(database, "select count(*) from run where ended_at is null") === 0,
+      );
+      await cluster.kill("mixed");
+    },
+  ],
   [
     // UI-006
     "every number of Overview is what SQL counts in the store",

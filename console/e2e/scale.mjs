@@ -1,11 +1,11 @@
-// The console over 10,000 jobs and 1,000,000 runs: `node e2e/scale.mjs PROGRAM`.
+// UI-004: the console over 10,000 jobs and 1,000,000 runs: `node e2e/scale.mjs PROGRAM`.
 //
 // The rows are copies of a real job and a real run, written by SQL while the server is down; the server
 // is then started on them as on any other store. Each view is opened anew and timed until its rows are
 // there; the long listings are scrolled by wheel while every frame is timed.
 // SICHEN_PATIENCE=10 allows a slower machine ten times as much; SICHEN_SCALE_DIR=DIR keeps the rows in DIR,
 // where a later run finds them.
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { launch } from "./browser.mjs";
 import { Cluster } from "./cluster.mjs";
 import { databaseOf, number, rows, write } from "./sql.mjs";
@@ -20,6 +20,10 @@ const FIRST_VIEW = 1_000 * PATIENCE;
 const FRAME = 250 * PATIENCE;
 /** The largest answer that a view may ask for, in bytes. */
 const ANSWER = 1_000_000;
+/** The most work that a view may make the server do, in ms of a processor. */
+const CPU = 200 * PATIENCE;
+/** The most that the page's scripts may hold after all the scrolling, in MB. */
+const HEAP = 500;
 
 const program = process.argv[2];
 if (!program) {
@@ -213,8 +217,16 @@ const views = [
 ];
 // Once unmeasured, so that the program's own pages are in the browser's cache as on any second visit.
 for (const [, address] of views.slice(0, 4)) await page.goto(cluster.url + address);
+/** What the server has worked so far, in ms of a processor; the system counts by 10 ms. */
+function cpuOf({ children }) {
+  const stat = readFileSync(`/proc/${children.get("server").pid}/stat`, "utf8");
+  const [user, system] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
+  return (user + system) * 10;
+}
+
 /** Opens a view; the page's own time from the begin of loading until it shows, and its longest and largest answers. */
 async function open(address, shown) {
+  const before = cpuOf(cluster);
   await page.goto(cluster.url + address, { waitUntil: "commit" });
   // Looked for at every frame: a test that asks now and then would measure its own waits.
   const told = await page.waitForFunction(
@@ -238,7 +250,7 @@ async function open(address, shown) {
     shown,
     { polling: "raf" },
   );
-  return told.jsonValue();
+  return { ...(await told.jsonValue()), cpu: cpuOf(cluster) - before };
 }
 
 for (const [name, address, shown] of views.filter(isChosen)) {
@@ -248,9 +260,10 @@ for (const [name, address, shown] of views.filter(isChosen)) {
   const [, middle] = turns;
   if (middle.shown > FIRST_VIEW) bad.push(`${name}: ${middle.shown} ms to the first view`);
   if (middle.largest > ANSWER) bad.push(`${name}: an answer of ${middle.largest} bytes`);
+  if (middle.cpu > CPU) bad.push(`${name}: ${middle.cpu} ms of the server's processor`);
   console.log(
     `view   ${String(middle.shown).padStart(5)} ms  ${name} (${turns.map((turn) => turn.shown).join(", ")}); ` +
-      `its longest answer ${middle.longest} ms, its largest ${Math.round(middle.largest / 1_000)} kB`,
+      `its longest answer ${middle.longest} ms, its largest ${Math.round(middle.largest / 1_000)} kB, the server worked ${middle.cpu} ms`,
   );
 }
 
@@ -298,6 +311,12 @@ for (const [name, address, turns, boxOf, first] of [
   if (top < (name.endsWith("100,000") ? 2_000 : 20_000))
     bad.push(`${name}: it went only ${top} px down`);
 }
+const session = await context.newCDPSession(page);
+const { usedSize } = await session.send("Runtime.getHeapUsage");
+console.log(
+  `heap   ${(usedSize / 1e6).toFixed(0).padStart(5)} MB  held by the page's scripts at the end`,
+);
+if (usedSize / 1e6 > HEAP) bad.push("the page's scripts hold too much");
 await page.screenshot({ path: new URL("./shots/scale.png", import.meta.url).pathname });
 await browser.close();
 await cluster.stop();

@@ -199,7 +199,8 @@ export const query = {
     }),
   explain: (id: string) =>
     queryOptions({
-      queryKey: ["run", id, "explain"],
+      // Of a wide run it costs the server much more than the run: told less often (`live/gather.ts`).
+      queryKey: ["explain", id],
       queryFn: ({ signal }) =>
         answer(client.GET("/api/v1/runs/{id}/explain", { signal, params: { path: { id } } })),
     }),

@@ -7,6 +7,7 @@ export function touched(event: Pick<Event, "entity" | "id">): (string | number)[
     case "run":
       return [
         ["run", event.id],
+        ["explain", event.id],
         ["runs"],
         ["overview"],
         ["dead-letters"],
@@ -16,7 +17,13 @@ export function touched(event: Pick<Event, "entity" | "id">): (string | number)[
       ];
     case "shard": {
       const [run = "", no = ""] = event.id.split("/");
-      return [["run", run], ["shards", run], ["attempts", run, Number(no)], ["workers"]];
+      return [
+        ["run", run],
+        ["explain", run],
+        ["shards", run],
+        ["attempts", run, Number(no)],
+        ["workers"],
+      ];
     }
     case "job":
       return [["job"], ["jobs"], ["overview"], ["changes"]];
