@@ -84,7 +84,7 @@ export const timeSteps = (t) => [
           await page.goto(`${cluster.url}/runs?job=eight`);
           await page.locator("tbody tr[data-index='2']").waitFor();
           const shown = await page
-            .locator("tbody tr[data-index] td:nth-child(3)")
+            .locator("tbody tr[data-index] td:nth-child(4)")
             .allTextContents();
           holds(
             shown.every((text) => sound.test(text)),

@@ -103,7 +103,7 @@ function List({ actor, entity }: { actor?: string; entity?: string }) {
             <LongRows
               label={audit.changes}
               columns={[
-                { head: audit.when, part: 220 },
+                { head: audit.when, part: 250 },
                 { head: audit.who, part: 140 },
                 { head: audit.did, part: 160 },
                 { head: audit.object, part: 220 },

@@ -212,6 +212,18 @@ function Load({ told }: { told: Told }) {
           );
         })}
       </Group>
+      <Group justify="space-between" mt={4} aria-hidden>
+        {[0, told.load.length / 2, told.load.length - 1].map((at) => {
+          const part = told.load[Math.floor(at)];
+          return (
+            part && (
+              <Text key={at} size="xs" c="dimmed" className="instant">
+                {instant(part.from).slice(11, 16)} {instant(part.from).slice(-6)}
+              </Text>
+            )
+          );
+        })}
+      </Group>
     </Box>
   );
 }

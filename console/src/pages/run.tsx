@@ -205,7 +205,7 @@ function Explained({ run }: { run: Run }) {
             {reasons.map((why) => (
               <List.Item key={`${why.word} ${why.text}`}>
                 <Badge variant="default" radius="sm" tt="none" mr="xs">
-                  {why.word}
+                  {(words.why as Record<string, string>)[why.word] ?? why.word}
                 </Badge>
                 {why.text}
               </List.Item>

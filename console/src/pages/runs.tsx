@@ -62,8 +62,8 @@ export default function Runs() {
               columns={[
                 { head: words.run, part: 90 },
                 { head: words.job, part: 170 },
-                { head: words.planned, part: 240 },
                 { head: words.state, part: 130 },
+                { head: words.planned, part: 240 },
                 { head: words.progress, part: 200 },
                 { head: words.started, part: 240 },
                 { head: words.took, part: 90 },

@@ -76,7 +76,7 @@ function Listed({ items, revoke }: { items: Token[]; revoke: (token: Token) => v
     words.actions,
   ];
   return (
-    <Rows label={tokens.title} heads={heads}>
+    <Rows label={tokens.title} heads={heads} minWidth={980}>
       {items.map((token) => (
         <Table.Tr key={token.name}>
           <Table.Td>{token.name}</Table.Td>

@@ -128,6 +128,7 @@ function All({ items }: { items: Worker[] }) {
           workers.registered,
           workers.expires,
         ]}
+        minWidth={1120}
       >
         {items.map((worker) => (
           <Row key={worker.session} worker={worker} />

@@ -10,7 +10,7 @@ import { RunState } from "./state";
 /** A short table of runs of one job. */
 export function RunRows({ runs, label, zone }: { runs: Run[]; label: string; zone?: string }) {
   const { words } = useWords();
-  const heads = [words.run, words.planned, words.state, words.progress, words.started, words.took];
+  const heads = [words.run, words.state, words.planned, words.progress, words.started, words.took];
   return (
     <Rows label={label} heads={heads}>
       {runs.map((run) => (
@@ -36,14 +36,14 @@ export function RunCells({ run, ofOneJob, zone }: { run: Run; ofOneJob?: boolean
         </td>
       )}
       <td>
+        <RunState run={run} />
+      </td>
+      <td>
         {run.planned_at ? (
           <Instant at={run.planned_at} zone={zone ?? run.nominal?.zone} />
         ) : (
           <span className="dimmed">{words.byRequest}</span>
         )}
-      </td>
-      <td>
-        <RunState run={run} />
       </td>
       <td>
         <ShardBar run={run} />
