@@ -14,6 +14,7 @@ import { logSteps } from "./log_steps.mjs";
 import { moreSteps } from "./more_steps.mjs";
 import { overviewSteps } from "./overview_steps.mjs";
 import { plainSteps } from "./plain_steps.mjs";
+import { reachSteps } from "./reach_steps.mjs";
 import { timeSteps } from "./time_steps.mjs";
 
 const program = process.argv[2];
@@ -288,6 +289,7 @@ const steps = [
   ...timeSteps(tools),
   ...logSteps(tools),
   ...plainSteps(tools),
+  ...reachSteps(tools),
   [
     // UI-004, whose lists `scale.mjs` times
     "a run of 100,000 shards is seen at once and scrolled to its end",

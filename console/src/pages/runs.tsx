@@ -65,8 +65,8 @@ export default function Runs() {
                 { head: words.state, part: 130 },
                 { head: words.planned, part: 240 },
                 { head: words.progress, part: 200 },
-                { head: words.started, part: 240 },
                 { head: words.took, part: 90 },
+                { head: words.started, part: 240 },
               ]}
               rows={items}
               keyOf={(run) => run.id}

@@ -10,7 +10,7 @@ import { RunState } from "./state";
 /** A short table of runs of one job. */
 export function RunRows({ runs, label, zone }: { runs: Run[]; label: string; zone?: string }) {
   const { words } = useWords();
-  const heads = [words.run, words.state, words.planned, words.progress, words.started, words.took];
+  const heads = [words.run, words.state, words.planned, words.progress, words.took, words.started];
   return (
     <Rows label={label} heads={heads}>
       {runs.map((run) => (
@@ -48,13 +48,13 @@ export function RunCells({ run, ofOneJob, zone }: { run: Run; ofOneJob?: boolean
       <td>
         <ShardBar run={run} />
       </td>
-      <td>
-        <Instant at={run.started_at} zone={zone ?? run.nominal?.zone} />
-      </td>
       <td style={{ whiteSpace: "nowrap" }}>
         {run.started_at && run.ended_at
           ? length(between(run.started_at, run.ended_at), words.units)
           : "–"}
+      </td>
+      <td>
+        <Instant at={run.started_at} zone={zone ?? run.nominal?.zone} />
       </td>
     </>
   );
