@@ -202,6 +202,19 @@ const steps = [
     },
   ],
   [
+    "a job is run from the list of jobs, and its runs are a click away",
+    async () => {
+      await at("/jobs?search=hello");
+      await click("link", "Run now: hello");
+      await see("A run is written now");
+      await page.keyboard.press("Escape");
+      await at("/jobs?search=hello");
+      await click("link", "Recent runs: hello");
+      await page.waitForURL("**/runs?job=hello");
+      await page.locator("tbody tr[data-index='0']").waitFor();
+    },
+  ],
+  [
     "a pause says what it costs and wants the job's name",
     async () => {
       await cluster.apply(jobs.hourly);

@@ -18,6 +18,9 @@ const PAGE = 100;
 /** Rows of the later pages of a long listing: whoever scrolls on wants many. */
 const LATER_PAGE = 500;
 
+/** So many alerts are not asked for every few seconds. */
+const MANY_ALERTS = 200;
+
 /** Pages of changes that are looked through for the one before. */
 const PAGES_BACK = 10;
 
@@ -75,8 +78,10 @@ export const query = {
     queryOptions({
       queryKey: ["alerts"],
       queryFn: ({ signal }) => answer(client.GET("/api/v1/alerts", { signal })),
-      // No event tells of them: they are looked for every 10 seconds.
-      refetchInterval: 10_000,
+      // No event tells of them: they are looked for every 10 seconds. There may be thousands, with a
+      // hundred jobs each, and all come at once.
+      refetchInterval: ({ state }) =>
+        (state.data?.items.length ?? 0) > MANY_ALERTS ? 60_000 : 10_000,
     }),
   jobs: (filter: { search?: string; state?: string }) =>
     infiniteQueryOptions({

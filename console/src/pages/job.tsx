@@ -2,7 +2,7 @@
 import { Alert, Code, Group, List, SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useNavigate, useParams } from "react-router";
+import { useNavigate, useParams, useSearchParams } from "react-router";
 import { act } from "../api/actions";
 import type { Job } from "../api/client";
 import { type JobName, query, shownJob } from "../api/queries";
@@ -34,7 +34,9 @@ type Open = "run" | "pause" | "remove" | "backfill" | null;
 function Found({ job }: { job: Job }) {
   const { job: words, words: common, pause, remove } = useWords();
   const navigate = useNavigate();
-  const [open, setOpen] = useState<Open>(null);
+  // From a list one comes with what one came for.
+  const [params] = useSearchParams();
+  const [open, setOpen] = useState<Open>(params.get("do") === "run" ? "run" : null);
   const close = () => setOpen(null);
   const shown = shownJob(job);
   return (

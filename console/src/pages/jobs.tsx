@@ -1,25 +1,35 @@
 // All jobs.
 import { Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
-import { useNavigate, useSearchParams } from "react-router";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+import { Link, useNavigate, useSearchParams } from "react-router";
 import type { Job } from "../api/client";
-import { query } from "../api/queries";
+import { query, shownJob } from "../api/queries";
 import { useWords } from "../i18n/words";
+import { allows } from "../session/roles";
 import { Instant } from "../time/zone";
 import { itemsOf, Listing } from "../ui/listing";
 import { LongRows } from "../ui/long_rows";
 import { MayLink } from "../ui/may";
-import { JobLink, jobAddress, Page, Section } from "../ui/parts";
+import { JobLink, jobAddress, Page, Section, To } from "../ui/parts";
 import { State } from "../ui/state";
-
-const cells = (job: Job) => <JobCells job={job} />;
 
 export default function Jobs() {
   const { jobs, words, importing } = useWords();
   const navigate = useNavigate();
   const [params, setParams] = useSearchParams();
+  // Asked once for all rows: many are drawn in each frame while one scrolls.
+  const me = useQuery(query.me()).data;
+  const cells = useMemo(
+    () => (job: Job) => (
+      <JobCells
+        job={job}
+        mayRun={me === undefined || allows(me.roles, "operator", job.namespace)}
+      />
+    ),
+    [me],
+  );
   const search = params.get("search") ?? "";
   const state = params.get("state") ?? undefined;
   const [text, setText] = useState(search);
@@ -103,6 +113,7 @@ export default function Jobs() {
                 { head: words.active, part: 110 },
                 { head: words.zone, part: 150 },
                 { head: words.revision, part: 90 },
+                { head: words.actions, part: 190 },
               ]}
               rows={items}
               keyOf={(job) => job.uid}
@@ -118,8 +129,9 @@ export default function Jobs() {
   );
 }
 
-function JobCells({ job }: { job: Job }) {
-  const { words } = useWords();
+function JobCells({ job, mayRun }: { job: Job; mayRun: boolean }) {
+  const { words, job: ofJob } = useWords();
+  const address = jobAddress(job);
   return (
     <>
       <td>
@@ -136,9 +148,28 @@ function JobCells({ job }: { job: Job }) {
       <td>
         <Instant at={job.next_at ?? job.following_at} zone={job.time_zone} />
       </td>
-      <td>{words.number(job.active_runs)}</td>
+      <td>
+        <To to={`/runs?job=${encodeURIComponent(shownJob(job))}&state=running`}>
+          {words.number(job.active_runs)}
+        </To>
+      </td>
       <td>{job.time_zone}</td>
       <td>{job.revision}</td>
+      <td>
+        <span className="row-links">
+          <Does to={`/runs?job=${encodeURIComponent(shownJob(job))}`} word={ofJob.runs} job={job} />
+          {mayRun && <Does to={`${address}?do=run`} word={ofJob.runNow} job={job} />}
+        </span>
+      </td>
     </>
+  );
+}
+
+/** What can be done about one row, said with whose it is to those who hear the word alone. */
+function Does({ to, word, job }: { to: string; word: string; job: Job }) {
+  return (
+    <Link to={to} className="plain-link" aria-label={`${word}: ${shownJob(job)}`}>
+      {word}
+    </Link>
   );
 }
