@@ -31,7 +31,7 @@ use sichen_core::place::{Keyed, Terms};
 /// gone.
 pub const MAX_WAITING: usize = 200_000;
 /// Runs with waiting shards that it keeps in memory.
-pub const MAX_WAITING_RUNS: usize = 30_000;
+pub const MAX_WAITING_RUNS: usize = 20_000;
 /// The least time between looks that only a full pool's news asks for.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// Runs offered to one plan.
@@ -58,8 +58,9 @@ struct Pool {
     /// Sessions that slots came free of since the reading under way began.
     freed: BTreeSet<SessionId>,
     sessions: BTreeMap<SessionId, Candidate>,
-    /// In the order of the windows that a plan is shown.
-    waiting: BTreeMap<Place, Waiting>,
+    /// In the order of the windows that a plan is shown. Boxed, since a tree that grows at its end is
+    /// half empty, and there may be many.
+    waiting: BTreeMap<Place, Box<Waiting>>,
     /// Where each of them stands there: thousands may wait, and a plan names a few.
     places: BTreeMap<RunId, Place>,
     shards: usize,
@@ -112,12 +113,12 @@ pub struct Waiting {
 fn shown<'a>(
     seen: Seen,
     free: u32,
-    waiting: &'a BTreeMap<Place, Waiting>,
+    waiting: &'a BTreeMap<Place, Box<Waiting>>,
     offered: &impl Fn(&Waiting) -> bool,
-) -> (Vec<&'a Waiting>, Walk) {
+) -> (Vec<&'a Box<Waiting>>, Walk) {
     let window = seen.window(HEADS);
     let job = window.job.min(free);
-    Walk::new(Window { job, ..window }, Place::FIRST).along(waiting, offered)
+    Walk::new(Window { job, ..window }, Place::FIRST).along(waiting, |w| offered(w))
 }
 
 impl Waiting {
@@ -164,7 +165,7 @@ impl Pool {
             kept.shards.extend(&waiting.shards);
             kept.more |= waiting.more;
         })
-        .or_insert(waiting);
+        .or_insert_with(|| Box::new(waiting));
     }
 
     /// Adds what was written just now: behind those of its job that only the store knows.
@@ -198,7 +199,7 @@ impl Pool {
     }
 
     /// What a plan for so many free slots is shown.
-    fn window(&mut self, free: u32, offered: impl Fn(&Waiting) -> bool) -> Vec<&Waiting> {
+    fn window(&mut self, free: u32, offered: impl Fn(&Waiting) -> bool) -> Vec<&Box<Waiting>> {
         let (mut found, mut walked) = shown(self.seen, free, &self.waiting, &offered);
         if self.seen.note(&walked) {
             (found, walked) = shown(self.seen, free, &self.waiting, &offered);
@@ -207,7 +208,8 @@ impl Pool {
         self.plans = self.plans.wrapping_add(1);
         if walked.is_cut() && self.plans.is_multiple_of(Window::ROUND_EACH) {
             let after = self.round.take().unwrap_or(Place::FIRST);
-            let (more, walked) = Walk::new(Window::ROUND, after).along(&self.waiting, &offered);
+            let (more, walked) =
+                Walk::new(Window::ROUND, after).along(&self.waiting, |w| offered(w));
             self.round = walked.is_full().then_some(walked.at());
             let known: BTreeSet<RunId> = found.iter().map(|w| w.run()).collect();
             found.extend(more.into_iter().filter(|w| !known.contains(&w.run())));

@@ -45,6 +45,8 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
+use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use axum::{Router, middleware};
 use sichen_core::document::Document;
@@ -266,8 +268,11 @@ pub(crate) fn router(
 ) -> Router {
     let api = Api::new(engine, streams, access, about, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
-    let description = axum::Json(openapi);
-    let described = get(move || async move { description });
+    // Written once: as a value it is megabytes, of which each route would have a copy.
+    let description = openapi.to_json().expect("its keys are strings");
+    let description = Bytes::from(description);
+    let kind = [(CONTENT_TYPE, "application/json")];
+    let described = get(move || async move { (kind, description) });
     router
         .route("/api/v1/openapi.json", described)
         .route("/metrics", get(metrics::metrics))

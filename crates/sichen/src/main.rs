@@ -20,6 +20,11 @@ mod serve;
 mod store_at;
 mod trust;
 
+/// Batches are made by one thread and dropped by another, which glibc's arenas make a server pay for with
+/// a quarter of its processor time (docs/benchmarks.md). Its settings are in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> std::process::ExitCode {
     sichen_server::tls::use_ring();
     cli::main()
