@@ -144,6 +144,7 @@ impl Stream {
         for message in messages {
             match message {
                 FromWorker::Finish(finish) => {
+                    checkpoints.extend(last_words(&finish));
                     self.flush_checkpoints(&mut checkpoints).await?;
                     reports.extend(convert::report(finish));
                     if reports.len() >= MAX_BATCH {
@@ -536,6 +537,17 @@ impl From<Status> for Cut {
     fn from(_: Status) -> Self {
         Cut
     }
+}
+
+/// How far an attempt has come that was given back, if it says so: whoever goes on begins there.
+fn last_words(finish: &v1::Finish) -> Option<v1::CheckpointReport> {
+    let released = finish.outcome() == v1::Outcome::Released;
+    let checkpoint = finish.checkpoint.clone().filter(|_| released)?;
+    Some(v1::CheckpointReport {
+        shard: finish.shard,
+        token: finish.token,
+        checkpoint: Some(checkpoint),
+    })
 }
 
 /// A grant that the worker does not take.

@@ -194,7 +194,7 @@ const WORKERS: [(&str, &str, &str); 3] = [
 ];
 
 impl World {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         Self::with(false).await
     }
 
