@@ -3031,7 +3031,7 @@ export interface components {
             /**
              * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
              *     `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
-             *     `dispatching` or `settling`.
+             *     `dispatching`, `settling`, `preempted` or `preempting`.
              */
             word: string;
         };

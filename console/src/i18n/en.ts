@@ -430,6 +430,7 @@ export const en = {
     run_reopened: "Reopened for a retry",
     attempt_granted: "Granted",
     checkpoint_saved: "Checkpoint",
+    attempt_recalled: "Asked for its slot",
     attempt_ended: "Attempt ended",
     shard_stopped: "Shard stopped",
     shard_reopened: "Shard reopened",

@@ -418,6 +418,7 @@ export const zh: Messages = {
     run_reopened: "为重试而重开",
     attempt_granted: "已授予",
     checkpoint_saved: "检查点",
+    attempt_recalled: "被要求让出槽位",
     attempt_ended: "尝试结束",
     shard_stopped: "分片已停止",
     shard_reopened: "分片已重开",

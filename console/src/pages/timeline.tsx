@@ -96,6 +96,10 @@ export function detail(event: Pick<Event, "kind" | "cause" | "data">): string {
       text("position"),
       text("done") && `${text("done")} done`,
     ],
+    attempt_recalled: [
+      text("by") && `run ${text("by")}`,
+      text("priority") && `priority ${text("own")} < ${text("priority")}`,
+    ],
     attempt_ended: [text("code"), text("message")],
     stop_requested: [text("stop"), text("detail")],
     run_settled: [text("succeeded") && `${text("succeeded")}/${text("total")}`],

@@ -520,6 +520,20 @@ impl Checker {
                 }
             }
             Kind::CheckpointSaved => self.saw(Sight::Checkpoint),
+            Kind::AttemptRecalled => {
+                self.saw(Sight::Recalled);
+                let run = self.runs.entry(key.run).or_default();
+                run.recalls += 1;
+                if data.most.is_some_and(|most| run.recalls > most) {
+                    let message = format!(
+                        "shards of run {} were asked for their slots {} times, not {} at most",
+                        key.run,
+                        run.recalls,
+                        data.most.unwrap_or_default()
+                    );
+                    return fold::broken(Invariant::I34, message);
+                }
+            }
             Kind::AttemptEnded => match data.end.as_deref() {
                 Some("succeeded") => self.saw(Sight::Succeeded),
                 Some("lost") => self.saw(Sight::Lost),

@@ -19,6 +19,9 @@ pub(crate) struct Fields {
     pub seq: Option<u64>,
     /// The checkpoint that a grant starts from.
     pub checkpoint_seq: Option<u64>,
+    /// Of who asks for a shard's slot, and the shard's own.
+    pub priority: Option<i64>,
+    pub own: Option<i64>,
     pub end: Option<String>,
     pub stop: Option<String>,
     pub job: Option<String>,

@@ -58,6 +58,7 @@ numbered! {
     I31: "a run that replaces others starts when those are over",
     I32: "what is held of a capacity is what running attempts use, within the limit at each grant",
     I33: "a rate lets through no more than it says and one burst",
+    I34: "a shard is asked for its slot by a run of higher priority alone, once an attempt, and within its run's number of times",
     I39: "a paused job starts no planned run",
     I40: "a run that is being stopped is granted no more",
     I41: "a deleted job gets no run and decides nothing",
@@ -97,6 +98,8 @@ pub enum Sight {
     Takeover,
     /// A checkpoint was stored.
     Checkpoint,
+    /// A shard was asked for its slot.
+    Recalled,
     /// A takeover began from a checkpoint.
     Resumed,
     /// An attempt ended with success.

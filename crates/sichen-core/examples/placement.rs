@@ -68,6 +68,8 @@ fn runs(terms: &[Option<Arc<Terms>>], namespace: &Name) -> Vec<ReadyRun> {
                 .as_ref()
                 .map_or(sichen_core::place::Keyed::Same(0), |t| t.keyed(job, "{}")),
             terms: terms.clone(),
+            preempts: false,
+            yields: false,
             room: u32::MAX,
             most_of_job: u32::MAX,
             head: head.collect(),

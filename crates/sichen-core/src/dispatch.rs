@@ -12,6 +12,7 @@
 //! Fetching the snapshot and applying the plan (engine); the truth of the limits (store).
 
 pub mod fair;
+pub mod preempt;
 pub mod queue;
 pub mod why;
 
@@ -51,6 +52,10 @@ pub struct ReadyRun {
     pub terms: Option<Arc<Terms>>,
     /// By what they find their worker, where a hash decides.
     pub keys: Keyed,
+    /// Whether it may ask those of lower priority for their slots.
+    pub preempts: bool,
+    /// Whether its own may be asked for: then it does not age while it holds any.
+    pub yields: bool,
     /// How many more of its shards may run now.
     pub room: u32,
     /// How many shards of its job may run at once.

@@ -36,6 +36,8 @@ fn run(id: u64, priority: i32, room: u32, shards: i32) -> ReadyRun {
         handler: "h".into(),
         terms: None,
         keys: Keyed::Same(0),
+        preempts: false,
+        yields: false,
         room,
         most_of_job: u32::MAX,
         head,

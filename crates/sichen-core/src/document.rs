@@ -15,6 +15,7 @@ mod difference;
 mod duration;
 mod parameters;
 mod placement;
+mod preemption;
 mod resolve;
 mod retry;
 mod schema;
@@ -37,6 +38,7 @@ pub use placement::{
     LabelsSpec, PlacementKeySpec, PlacementSpec, Quantity, StrategySpec, ValuesSpec, is_label_name,
     is_resource_name,
 };
+pub use preemption::{PreemptionSpec, YieldsSpec};
 pub use resolve::{PROCESS_HANDLER, Request, new_run};
 pub use retry::{
     ActionSpec, BackoffSpec, EndSpec, ExitCodesSpec, ExponentialSpec, RetryRuleSpec, RetrySpec,
@@ -120,6 +122,9 @@ pub struct Spec {
     #[schemars(range(min = -1000, max = 1000))]
     #[serde(default)]
     pub priority: i32,
+    /// Whether the job asks others for their slots, and gives up its own to those of higher priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<PreemptionSpec>,
     /// Capacities, and how many units of each every attempt of a shard holds while it runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub uses: BTreeMap<String, u32>,

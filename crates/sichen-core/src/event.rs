@@ -162,6 +162,9 @@ words! {
         AttemptGranted = "attempt_granted",
         /// A checkpoint was stored; data: seq, done.
         CheckpointSaved = "checkpoint_saved",
+        /// An attempt was asked to give its slot up; data: by (a run), priority (that run's), own (the shard's),
+        /// n (how often shards of the run were asked, this time included), most.
+        AttemptRecalled = "attempt_recalled",
         /// An attempt ended; data: end, error, held_until (if it used capacities and its worker has not
         /// confirmed it dead).
         AttemptEnded = "attempt_ended",

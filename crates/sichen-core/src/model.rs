@@ -11,6 +11,7 @@ use crate::access::AccessToken;
 use crate::backfill::Backfill;
 use crate::backfill::check::Check;
 use crate::capacity::Uses;
+use crate::dispatch::preempt::Recalled;
 use crate::dispatch::queue;
 use crate::event::Event;
 use crate::ids::{
@@ -747,6 +748,8 @@ pub struct Dump {
     pub capacity_uses: Vec<(Name, JobUid, u32)>,
     /// What is held of capacities, and what was and may not have been taken away yet.
     pub holds: Vec<Hold>,
+    /// Shards that were asked to give their slots up.
+    pub recalls: Vec<Recalled>,
     /// Namespaces of which something was set.
     pub namespaces: Vec<Namespace>,
     /// Runs.

@@ -21,6 +21,8 @@ pub enum StopReason {
     AttemptTimeout,
     /// The run's deadline has passed, or the run failed as a whole.
     RunStopped,
+    /// Its slot is wanted for a run of higher priority: to save how far it has come, and to end as released.
+    Preempted,
     /// The token is not the current one any more.
     StaleToken,
 }

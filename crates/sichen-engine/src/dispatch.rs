@@ -9,6 +9,7 @@
 
 mod born;
 mod unknown;
+mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -389,6 +390,7 @@ impl Dispatcher {
             granted.insert(grant.key);
             self.room.given(pool, grant.session);
             let document = documents.get(&grant.key.run);
+            self.note_yielding(pool, &given, grant.session, &run, document);
             let terms = document.and_then(|document| terms(document, grant.key));
             self.fair
                 .granted(pool, grant.key, grant.session, Flow::of(&run), terms, now);
@@ -556,7 +558,11 @@ impl Dispatcher {
     }
 
     /// The pool's sessions that work may be given to, full ones too.
-    async fn candidates(&self, pool: &Name, now: Timestamp) -> Result<Vec<Candidate>, Error> {
+    pub(crate) async fn candidates(
+        &self,
+        pool: &Name,
+        now: Timestamp,
+    ) -> Result<Vec<Candidate>, Error> {
         let store = &*self.context.store;
         let sessions = store.list_sessions(Some(pool.clone())).await?;
         let held = sessions.iter().map(|(s, held)| (s.id, *held)).collect();
@@ -687,6 +693,8 @@ pub(crate) fn ready_run(head: &ReadyHead, document: &Document) -> ReadyRun {
             .into(),
         keys: keyed(terms.as_deref(), head.run.job, &head.run.terms.parameters),
         terms,
+        preempts: document.preempts(),
+        yields: document.yields().is_some(),
         most_of_job: document.spec.max_running_shards.unwrap_or(u32::MAX),
         room: head.run.terms.parallelism.saturating_sub(head.running),
         head: head

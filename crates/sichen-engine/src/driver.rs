@@ -32,6 +32,7 @@ use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 use crate::intake::Intake;
 use crate::janitor::Janitor;
+use crate::preempt::Preempter;
 use crate::pulse::Pulse;
 use crate::reap::Reaper;
 use crate::sessions::Sessions;
@@ -90,6 +91,8 @@ pub struct Engine {
     pub dispatcher: Arc<Dispatcher>,
     /// Lost attempts.
     pub reaper: Reaper,
+    /// Slots wanted back.
+    pub preempter: Preempter,
     /// Old history.
     pub janitor: Janitor,
     /// What people are told, if this node tells anything.
@@ -116,6 +119,7 @@ pub struct Wake {
     dispatch: Notify,
     trigger: Notify,
     reap: Notify,
+    preempt: Notify,
     backfill: Notify,
     janitor: Notify,
     alerts: Notify,
@@ -168,6 +172,11 @@ impl Wake {
     /// A job was created or changed.
     pub fn trigger(&self) {
         self.trigger.notify_one();
+    }
+
+    /// A shard runs that may be asked for its slot.
+    pub fn preempt(&self) {
+        self.preempt.notify_one();
     }
 
     /// A session was ended by its successor.
@@ -230,6 +239,13 @@ impl Engine {
             documents.clone(),
             settings.worker,
         );
+        let preempter = Preempter::new(
+            context.clone(),
+            coordinator.clone(),
+            documents.clone(),
+            dispatcher.clone(),
+            courier.clone(),
+        );
         let janitor = Janitor::new(context.clone(), coordinator.clone(), settings.retention);
         let alerter = settings.alerts.clone();
         let alerter =
@@ -250,6 +266,7 @@ impl Engine {
             backfiller,
             dispatcher,
             reaper,
+            preempter,
             janitor,
             alerter,
             sessions,
@@ -371,6 +388,12 @@ impl Engine {
                 }
                 Ok(e.reaper.next_look(now))
             }
+        });
+        let e = self.clone();
+        let hint = Hint::Here(|e| &e.wake.preempt);
+        running.spawn("preempt", sweep, hint, move |now| {
+            let e = e.clone();
+            async move { e.preempter.run_once(now).await }
         });
         let e = self.clone();
         let hint = Hint::Anywhere(|e| &e.wake.backfill);

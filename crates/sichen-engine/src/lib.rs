@@ -29,6 +29,7 @@ mod heads;
 pub mod intake;
 pub mod janitor;
 pub mod meter;
+pub mod preempt;
 pub mod pulse;
 pub mod reap;
 pub mod room;

@@ -75,6 +75,7 @@ pub struct Meter {
     settled: Counts<State>,
     granted: Counts<Pool>,
     refused: Counts<Reason>,
+    recalled: Counts<Pool>,
     ended: Counts<End>,
     reports: Counts<Verdict>,
     checkpoints: Counts<Verdict>,
@@ -102,6 +103,7 @@ impl Default for Meter {
             settled: Family::default(),
             granted: Family::default(),
             refused: Family::default(),
+            recalled: Family::default(),
             ended: Family::default(),
             reports: Family::default(),
             checkpoints: Family::default(),
@@ -194,6 +196,11 @@ impl Meter {
         self.refused.get_or_create(&word.into()).inc();
     }
 
+    /// A running shard of `pool` was asked to give its slot up.
+    pub(crate) fn recalled(&self, pool: &Name) {
+        self.recalled.get_or_create(&self.pool(pool)).inc();
+    }
+
     /// An attempt has ended, and its run with it if that has a state now.
     pub(crate) fn ended(&self, end: AttemptEnd, run: Option<RunState>) {
         self.ended.get_or_create(&end.word().into()).inc();
@@ -257,6 +264,8 @@ impl Meter {
         );
         let help = "Placements that the store did not grant any more, by reason";
         r.register("grants_refused", help, self.refused.clone());
+        let help = "Running shards asked to give their slots to runs of higher priority, by pool";
+        r.register("attempts_recalled", help, self.recalled.clone());
         r.register(
             "attempts_ended",
             "Attempts that ended, by how",

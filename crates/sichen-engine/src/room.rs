@@ -139,6 +139,8 @@ impl Waiting {
             handler: self.handler.clone(),
             terms: self.terms.clone(),
             keys: self.keys.clone(),
+            preempts: self.document.preempts(),
+            yields: self.document.yields().is_some(),
             room: u32::MAX,
             // Of limited jobs nothing is kept here.
             most_of_job: u32::MAX,
@@ -331,6 +333,12 @@ impl Room {
     #[must_use]
     pub fn something_waits(&self) -> bool {
         self.lock().values().any(|pool| !pool.is_idle())
+    }
+
+    /// Whether shards may be waiting in `pool`.
+    #[must_use]
+    pub fn something_waits_in(&self, pool: &Name) -> bool {
+        self.lock().get(pool).is_none_or(|pool| !pool.is_idle())
     }
 
     /// Whether what waits in `pool` must be read from the store.

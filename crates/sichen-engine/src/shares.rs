@@ -15,15 +15,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::dispatch::fair::{Flow, Shares};
+use sichen_core::dispatch::preempt::{self, Held, Recall};
 use sichen_core::dispatch::{Candidate, Placement, ReadyRun, plan};
 use sichen_core::ids::{JobUid, SessionId, ShardKey};
 use sichen_core::model::Namespace;
 use sichen_core::name::Name;
 use sichen_core::place::{Resources, Terms};
-use sichen_core::port::{Error, MAX_BATCH, MAX_PAGE, Page, Store};
+use sichen_core::port::{Error, Granted, MAX_BATCH, MAX_PAGE, Page, Store};
 
 use crate::dispatch::terms;
 use crate::documents::Documents;
+use crate::preempt::Yielding;
 
 /// The least time between two readings of what sessions hold.
 const RESYNC: SignedDuration = SignedDuration::from_secs(5);
@@ -53,6 +55,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Pool {
     shares: Shares,
+    /// What runs and yields.
+    yielding: BTreeMap<ShardKey, Yielding>,
     read: Option<Timestamp>,
 }
 
@@ -89,6 +93,42 @@ impl Fair {
                 pool.shares.places.granted(key, session, &terms);
             }
         }
+    }
+
+    /// A shard was granted that yields.
+    pub fn yields(&self, pool: &Name, key: ShardKey, yielding: Yielding, now: Timestamp) {
+        let mut state = self.lock();
+        // What was held before ended before.
+        state.settle(now);
+        if let Some(pool) = state.pools.get_mut(pool) {
+            pool.yielding.insert(key, yielding);
+        }
+    }
+
+    /// What runs in `pool` and yields.
+    #[must_use]
+    pub fn yielding(&self, pool: &Name, now: Timestamp) -> BTreeMap<ShardKey, Yielding> {
+        let mut state = self.lock();
+        state.settle(now);
+        let pool = state.pools.get(pool);
+        pool.map(|pool| pool.yielding.clone()).unwrap_or_default()
+    }
+
+    /// Who is to be asked for slots, as [`preempt::recalls`].
+    pub fn recalls(
+        &self,
+        pool: &Name,
+        waiting: &[ReadyRun],
+        held: &[Held],
+        candidates: &[Candidate],
+        now: Timestamp,
+    ) -> Vec<Recall> {
+        let mut state = self.lock();
+        state.settle(now);
+        let Some(pool) = state.pools.get(pool) else {
+            return Vec::new();
+        };
+        preempt::recalls(waiting, held, candidates, &pool.shares, now)
     }
 
     /// An attempt ended, failed or not; told before [`Fair::ended`].
@@ -286,11 +326,20 @@ impl Fair {
             let held = store.list_leases(session).await?;
             let mut flows = Vec::with_capacity(held.len());
             let mut placed = Vec::new();
+            let mut yielding = Vec::new();
             for part in held.chunks(MAX_BATCH) {
                 let keys = part.iter().map(|shard| shard.key).collect();
                 for facts in store.get_shards(keys).await? {
                     let (key, run) = (facts.shard.key, facts.run);
                     let document = documents.find(store, run.job, run.revision).await?;
+                    let granted = Granted {
+                        grant_seq: facts.shard.grant_seq,
+                        shard: facts.shard,
+                    };
+                    let run = Arc::new(run);
+                    let of = document.as_ref();
+                    let of = of.and_then(|d| Yielding::of(&granted, session, &run, d));
+                    yielding.extend(of.map(|of| (key, of)));
                     let terms = document.and_then(|document| terms(&document, key));
                     placed.extend(terms.map(|terms| (key, terms)));
                     flows.push((key, Flow::of(&run)));
@@ -298,6 +347,8 @@ impl Fair {
             }
             if let Some(pool) = self.lock().pools.get_mut(pool) {
                 pool.shares.holds(session, flows, now);
+                pool.yielding.retain(|_, y| y.session != session);
+                pool.yielding.extend(yielding);
                 for (key, terms) in placed {
                     pool.shares.places.granted(key, session, &terms);
                 }
@@ -321,6 +372,7 @@ impl State {
         for key in std::mem::take(&mut self.ended) {
             for pool in self.pools.values_mut() {
                 pool.shares.ended(key, now);
+                pool.yielding.remove(&key);
             }
         }
     }

@@ -85,6 +85,13 @@ impl StopOrder {
         )
     }
 
+    /// Whether the slot is wanted for a run of higher priority: a checkpoint that is said now still counts, and
+    /// the next attempt goes on from it.
+    #[must_use]
+    pub fn gives_slot_up(&self) -> bool {
+        self.reason == v1::Reason::Preempted
+    }
+
     /// The reason in a word, such as `cancel-requested`.
     #[must_use]
     pub fn why(&self) -> String {
@@ -347,13 +354,16 @@ impl Context {
     /// [`Context::checkpoint`] for blocking handlers.
     ///
     /// # Errors
-    /// [`Stopped`] once the attempt was told to stop.
+    /// [`Stopped`] once the attempt was told to stop. If that was to give its slot up
+    /// ([`StopOrder::gives_slot_up`]), the checkpoint counts all the same.
     pub fn checkpoint_now(
         &self,
         position: impl Into<String>,
         counters: Counters,
     ) -> Result<(), Stopped> {
-        if self.is_cancelled() {
+        let stopped = self.is_cancelled();
+        let order = self.stop_order().filter(|_| stopped);
+        if stopped && !order.is_some_and(|order| order.gives_slot_up()) {
             return Err(Stopped);
         }
         let mut position: String = position.into();
@@ -379,7 +389,7 @@ impl Context {
         };
         slot.checkpoint = Some(checkpoint);
         self.announce(&mut slot);
-        Ok(())
+        if stopped { Err(Stopped) } else { Ok(()) }
     }
 
     /// Waits until the server has accepted the newest checkpoint.

@@ -30,6 +30,8 @@ pub struct Options {
     pub checks: bool,
     /// Jobs share capacities and namespaces, whose limits change while they run.
     pub shared: bool,
+    /// Jobs have priorities, some ask others for their slots and some give theirs up.
+    pub preempting: bool,
     /// A server's process dies and is started again.
     pub server_crash: Every,
     /// A server's process stands still.
@@ -80,6 +82,7 @@ impl Options {
             past: true,
             checks,
             shared: rng.chance(400),
+            preempting: Rng::new(seed ^ 0x09ee_3247).chance(300),
             jobs: fewer.jobs + 2,
             pace: 4,
             server_deaf,
@@ -95,6 +98,7 @@ impl Options {
         let of = Self::of(seed);
         Self {
             shared: true,
+            preempting: Rng::new(seed ^ 0x09ee_3247).chance(600),
             jobs: of.jobs + 10,
             pace: 5,
             worker_crash: Some(10_000),
@@ -120,6 +124,7 @@ impl Options {
             past: false,
             checks: false,
             shared: false,
+            preempting: false,
             server_crash: every(15, 60),
             server_freeze: every(15, 60),
             strike_hellos: false,

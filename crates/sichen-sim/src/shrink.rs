@@ -11,7 +11,7 @@
 use crate::options::{Every, Options};
 
 /// What can be left out as a whole.
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 21] = [
     "server_crash",
     "server_freeze",
     "server_cut",
@@ -28,6 +28,7 @@ const PARTS: [&str; 20] = [
     "failing_attempts",
     "drift_ppm",
     "shared",
+    "preempting",
     "sqlite",
     "checks",
     "past",
@@ -71,6 +72,7 @@ impl Options {
             "failing_attempts" => self.failing_attempts = 0,
             "drift_ppm" => self.drift_ppm = 0,
             "shared" => self.shared = false,
+            "preempting" => self.preempting = false,
             "sqlite" => self.sqlite = false,
             "checks" => self.checks = false,
             "past" => (self.past, self.checks) = (false, false),

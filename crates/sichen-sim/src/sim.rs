@@ -170,6 +170,8 @@ pub struct Sim {
     rng: Rng,
     /// Of what jobs share ([`shared`]).
     sharing: Rng,
+    /// Of who asks whom for slots: drawn apart, too.
+    preempting: Rng,
     now: i64,
     queue: BTreeMap<(i64, u64), Ev>,
     order: u64,
@@ -244,6 +246,7 @@ impl Sim {
         let mut sim = Self {
             rng,
             sharing: Rng::new(options.seed ^ 0x5ba2_ed00),
+            preempting: Rng::new(options.seed ^ 0x09ee_0a5c),
             now: 0,
             queue: BTreeMap::new(),
             order: 0,
@@ -545,11 +548,12 @@ impl Sim {
             period
         };
         let (namespace, uses) = self.share_of_job();
+        let (priority, preemption) = self.rank_of_job();
         let text = serde_json::json!({
             "apiVersion": "sichen/v1", "kind": "Job",
             "metadata": { "name": format!("job-{n}"), "namespace": namespace },
             "spec": {
-                "uses": uses,
+                "uses": uses, "priority": priority, "preemption": preemption,
                 "schedules": [schedule],
                 "run": { "handler": "settle" },
                 "shards": { "count": count },

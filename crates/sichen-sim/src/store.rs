@@ -22,6 +22,7 @@ use sichen_core::backfill::{
     self, AdvanceVerdict as StepVerdict, Backfill, Facts, NewBackfill, NewVerdict, Turn,
     TurnVerdict,
 };
+use sichen_core::dispatch::preempt::{Recall, RecallVerdict, Recalled};
 use sichen_core::dispatch::queue::{Place, Window};
 use sichen_core::event::Event;
 use sichen_core::ids::{
@@ -410,8 +411,11 @@ impl LeaseStore for Link {
         next_ready_at(pool: Name, after: Timestamp) -> Option<Timestamp>;
         list_overdue(pool: Name, grace: SignedDuration, limit: u32) -> Vec<Overdue>;
         list_leases(session: SessionId) -> Vec<Shard>;
+        list_recalls(runs: Vec<RunId>) -> Vec<Recalled>;
+        list_recalls_for(by: RunId, limit: u32) -> Vec<Recalled>;
     }
     writes! {
+        recall_shards(fence: Fence, recalls: Vec<Recall>) -> Vec<RecallVerdict>;
         lease_shards(fence: Fence, grants: Vec<Grant>) -> Vec<GrantVerdict>;
         reap_shards(fence: Fence, reaps: Vec<Reap>) -> Vec<ReapVerdict>;
     }

@@ -27,6 +27,7 @@ mod leases;
 mod namespaces;
 mod overview;
 mod port;
+mod recalls;
 mod restore;
 mod runs;
 mod sessions;

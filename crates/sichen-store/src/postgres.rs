@@ -52,6 +52,7 @@ mod param;
 mod password;
 mod port;
 mod read;
+mod recalls;
 mod restored;
 mod row;
 mod runs;

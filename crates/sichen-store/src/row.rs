@@ -16,6 +16,7 @@ use sichen_core::backfill::{
     self, Backfill, Counts, Facts, LastRun, Mode, Order, Outcomes, Place, Record, Wanted,
 };
 use sichen_core::capacity::{Bucket, Limits, Per, Rate, Uses};
+use sichen_core::dispatch::preempt::Recalled;
 use sichen_core::event::{Entity, Event, Kind};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, Occasion, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -353,6 +354,17 @@ impl<C: Cells> Row<C> {
             session: SessionId(self.u64(5)?),
             since: self.at(6)?,
             until: self.opt_at(7)?,
+        })
+    }
+
+    /// A shard that was asked to give its slot up.
+    pub fn recalled(self) -> Result<Recalled> {
+        Ok(Recalled {
+            key: ShardKey::new(RunId(self.u64(0)?), self.i32(1)?),
+            token: Token(self.u64(2)?),
+            by: RunId(self.u64(3)?),
+            priority: self.i32(4)?,
+            at: self.at(5)?,
         })
     }
 

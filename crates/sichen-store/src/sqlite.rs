@@ -48,6 +48,7 @@ mod migrate;
 mod namespaces;
 mod overview;
 mod port;
+mod recalls;
 mod restore;
 mod restored;
 mod row;

@@ -9,6 +9,8 @@ use crate::verdict::{Invariant, Step, state_word};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub trail: Trail,
+    /// How often shards of it were asked for their slots.
+    pub recalls: u64,
     pub state: &'static str,
     /// 0 while not known: the log begins in the middle of the run, and no event has said it.
     pub round: u32,

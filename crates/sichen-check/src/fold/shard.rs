@@ -30,6 +30,8 @@ pub(crate) struct Shard {
     pub seq: u64,
     /// Struck off the dead letters.
     pub discarded: bool,
+    /// The attempt that was last asked to give its slot up.
+    pub recalled: Token,
     /// By number; the first is attempt `attempt + 1 − len`.
     pub attempts: Vec<Attempt>,
 }
@@ -97,6 +99,7 @@ impl Shard {
         match e.kind {
             Kind::AttemptGranted => self.check_grant(e, token, data)?,
             Kind::CheckpointSaved => self.check_checkpoint(token, data)?,
+            Kind::AttemptRecalled => self.check_recall(token, data)?,
             Kind::AttemptEnded => self.check_end(e, token, data)?,
             _ if token < self.token => {
                 return broken(
@@ -120,6 +123,7 @@ impl Shard {
                 });
             }
             Kind::CheckpointSaved => self.seq = data.seq.unwrap_or(self.seq),
+            Kind::AttemptRecalled => self.recalled = token,
             Kind::ShardDiscarded => self.discarded = true,
             Kind::ShardReopened => self.discarded = false,
             Kind::AttemptEnded => {
@@ -189,6 +193,28 @@ impl Shard {
                 Invariant::I24,
                 format!("checkpoint {seq} follows checkpoint {}", self.seq),
             );
+        }
+        Ok(())
+    }
+
+    fn check_recall(&self, token: Token, data: &Fields) -> Result<(), Broken> {
+        if token != self.token || self.open_attempt().is_none() {
+            let message = format!(
+                "token {token} is asked for its slot, which no attempt holds: the shard is at {}",
+                self.token
+            );
+            return broken(Invariant::I34, message);
+        }
+        if token == self.recalled {
+            let message = format!("the attempt of token {token} is asked for its slot once more");
+            return broken(Invariant::I34, message);
+        }
+        if let (Some(priority), Some(own)) = (data.priority, data.own)
+            && priority <= own
+        {
+            let message =
+                format!("a shard of priority {own} is asked for its slot by a run of {priority}");
+            return broken(Invariant::I34, message);
         }
         Ok(())
     }

@@ -136,6 +136,16 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         Invariant::I31,
         grant_beside_replaced,
     ),
+    (
+        "a shard is asked for its slot by an equal",
+        Invariant::I34,
+        ask_for_an_equal,
+    ),
+    (
+        "shards of a run are asked too often",
+        Invariant::I34,
+        ask_too_often,
+    ),
     ("a hold outlives its attempt", Invariant::I32, leak_hold),
     (
         "a grant takes more than a burst",
@@ -647,6 +657,24 @@ fn settle_wrongly(h: &mut History, rng: &mut Rng) -> bool {
         "failed"
     }
     .into();
+    true
+}
+
+fn ask_for_an_equal(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::AttemptRecalled) else {
+        return false;
+    };
+    let event = &mut h.dump.events[n];
+    let own = data(event, "own");
+    set_data(event, "priority", own);
+    true
+}
+
+fn ask_too_often(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| e.kind == Kind::AttemptRecalled) else {
+        return false;
+    };
+    set_data(&mut h.dump.events[n], "most", 0.into());
     true
 }
 

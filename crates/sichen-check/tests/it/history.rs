@@ -3,7 +3,7 @@
 //!
 //! It shares no code with the stores, so that the checker is not judged by what it judges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -73,6 +73,8 @@ struct Model {
     shards: BTreeMap<ShardKey, Shard>,
     waiting: Vec<ShardKey>,
     running: Vec<ShardKey>,
+    /// Attempts that were asked to give their slots up.
+    recalled: BTreeSet<(ShardKey, Token)>,
     closed: Vec<RunId>,
     sessions: Vec<Session>,
     next_id: u64,
@@ -107,6 +109,7 @@ pub fn valid(seed: u64, events: usize) -> History {
         shards: BTreeMap::new(),
         waiting: Vec::new(),
         running: Vec::new(),
+        recalled: BTreeSet::new(),
         closed: Vec::new(),
         sessions: Vec::new(),
         next_id: 1,
@@ -548,6 +551,20 @@ impl Model {
         };
         self.event(Entity::Shard(key), ver, Kind::CheckpointSaved, said);
         self.acks.push(Acknowledged::Checkpoint { key, seq });
+        let shard = self.shards.get_mut(&key).expect("listed");
+        if self.recalled.insert((key, shard.token)) {
+            shard.ver += 1;
+            let (ver, own) = (shard.ver, self.runs[&key.run].terms.priority);
+            let said = Said {
+                from: "running",
+                to: "running",
+                attempt: Some(shard.attempt),
+                token: Some(shard.token),
+                data: json!({ "by": 9, "priority": own + 1, "own": own, "n": 1, "most": 1_000 }),
+                ..Said::default()
+            };
+            self.event(Entity::Shard(key), ver, Kind::AttemptRecalled, said);
+        }
     }
 
     fn end(&mut self) {

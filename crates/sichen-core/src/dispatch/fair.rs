@@ -12,7 +12,7 @@
 //! - Who used nothing while it had nothing to do gets no credit for that: it enters where the least of the
 //!   others is. Nobody pays for slots that no one else wanted.
 //! - A job that waits rises by one priority each [`AGE`], and falls back when it is served; so do runs
-//!   within a job.
+//!   within a job. One that yields its slots ([`super::preempt`]) does not rise while it holds any.
 //! - Memory is bounded: an account is kept while something waits or runs, or it is ahead of the others; and at
 //!   most [`MAX_ACCOUNTS`] of them.
 //!
@@ -64,6 +64,8 @@ struct Account {
     waiting: bool,
     /// Its last grant.
     served: Timestamp,
+    /// When it last held one shard less.
+    left: Timestamp,
 }
 
 impl Account {
@@ -75,6 +77,7 @@ impl Account {
             weight,
             waiting: false,
             served: Timestamp::MIN,
+            left: Timestamp::MIN,
         }
     }
 
@@ -106,23 +109,24 @@ impl Account {
     fn end(&mut self, now: Timestamp) {
         self.accrue(now);
         self.held = self.held.saturating_sub(1);
+        self.left = now;
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     account: Account,
     lanes: BTreeMap<Lane, Jobs>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Jobs {
     account: Account,
     jobs: BTreeMap<JobUid, Account>,
 }
 
 /// The accounts of one pool.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shares {
     spaces: BTreeMap<Name, Space>,
     weights: BTreeMap<Name, u32>,
@@ -623,11 +627,17 @@ fn job_node<'a>(
 ) -> JobNode {
     let mut order = BTreeSet::new();
     let (mut first, mut left) = (now, u32::MAX);
+    let mut served = account.served;
     for (n, run) in runs {
+        if run.yields {
+            // Who gives its slots up has waited from then on alone, or it would take them back at once.
+            let held = if account.held > 0 { now } else { account.left };
+            served = served.max(held);
+        }
         left = left.min(shares.left_of_job(&run.flow, run.most_of_job));
         let turn = shares.turns.of(run.run);
-        let (turn, served) = turn.unwrap_or((0, run.since));
-        let rank = aged(run.priority, run.since.max(served), now);
+        let (turn, taken) = turn.unwrap_or((0, run.since));
+        let rank = aged(run.priority, run.since.max(taken), now);
         order.insert((Reverse(rank), turn, run.run, n, run.priority));
         first = first.min(run.since);
     }
@@ -637,7 +647,7 @@ fn job_node<'a>(
         left,
         order,
         rank: 0,
-        since: first.max(account.served),
+        since: first.max(served),
     }
 }
 

@@ -124,6 +124,7 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
     super::capacity::check_uses(&spec.uses, p);
     super::placement::check(spec, p);
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
+    super::preemption::check(spec, p);
     super::retry::check(&spec.retry, p);
     p.positive("spec.timeouts.attempt", spec.timeouts.attempt);
     p.positive("spec.timeouts.run", spec.timeouts.run);

@@ -344,6 +344,13 @@ const MOVES: &[Move] = &[
     mv(
         "shard",
         "running",
+        "attempt_recalled",
+        "running",
+        "asked to give its slot to a run of higher priority",
+    ),
+    mv(
+        "shard",
+        "running",
         "attempt_ended",
         "succeeded",
         "the holder reports success, or an error that a retry rule ignores",

@@ -15,6 +15,7 @@ use super::shard::Committed;
 use crate::backfill::Wanted;
 use crate::backfill::check::Check;
 use crate::capacity::Uses;
+use crate::dispatch::preempt::Recall;
 use crate::ids::{BackfillId, JobUid, RunId, SessionId, ShardNo};
 use crate::model::{Checkpoint, Failure, Progress, Run};
 use crate::port::NewRun;
@@ -124,6 +125,15 @@ pub fn checkpoint_saved(checkpoint: &Checkpoint, progress: &Progress) -> Value {
         event["bytes"] = json!(position.len());
     }
     event
+}
+
+/// An attempt was asked to give its slot up: the `n`th of its run.
+#[must_use]
+pub fn attempt_recalled(recall: &Recall, n: usize) -> Value {
+    json!({
+        "by": recall.by.0, "priority": recall.priority, "own": recall.own, "n": n,
+        "most": recall.most,
+    })
 }
 
 /// An attempt of a shard has ended; what it used of capacities counts on until `held_until`, if given.

@@ -38,6 +38,8 @@ fn run(id: u64, shards: i32, terms: Terms) -> ReadyRun {
         handler: "h".into(),
         keys: terms.keyed(job(id), "{}"),
         terms: Some(Arc::new(terms)),
+        preempts: false,
+        yields: false,
         room: u32::MAX,
         most_of_job: u32::MAX,
         head: (0..shards).map(ready).collect(),

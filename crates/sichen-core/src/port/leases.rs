@@ -3,8 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Answer, Fence, Grant, GrantVerdict, Op, Overdue, ReadyHead, Reap, ReapVerdict};
+use crate::dispatch::preempt::{Recall, RecallVerdict, Recalled};
 use crate::dispatch::queue::{Place, Window};
-use crate::ids::SessionId;
+use crate::ids::{RunId, SessionId};
 use crate::model::Shard;
 use crate::name::Name;
 
@@ -39,6 +40,19 @@ pub trait LeaseStore: Send + Sync + 'static {
     ) -> Answer<'_, Vec<Overdue>>;
     /// Ends attempts from outside and raises their tokens.
     fn reap_shards(&self, op: Op, fence: Fence, reaps: Vec<Reap>) -> Answer<'_, Vec<ReapVerdict>>;
+    /// Records that running shards of the fence's pool are asked to give their slots up
+    /// ([`Recall::judge`]); the attempts go on. Each is on record once an attempt, so that a second call is
+    /// [`RecallVerdict::Already`].
+    fn recall_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        recalls: Vec<Recall>,
+    ) -> Answer<'_, Vec<RecallVerdict>>;
+    /// What is on record of those that were asked, of these runs.
+    fn list_recalls(&self, runs: Vec<RunId>) -> Answer<'_, Vec<Recalled>>;
+    /// What is on record of those that were asked for this run, by shard, at most `limit`.
+    fn list_recalls_for(&self, by: RunId, limit: u32) -> Answer<'_, Vec<Recalled>>;
     /// Shards that a session holds.
     fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>>;
 }

@@ -10,6 +10,7 @@
 
 mod failed;
 mod place;
+mod recalled;
 mod seen;
 mod shard;
 mod waiting;
@@ -101,6 +102,7 @@ impl Control {
         seen::hide_holders(&*self.context.store, &mut facts, sees).await?;
         let mut reasons = reasons(&facts);
         reasons.extend(failed::reasons(&*self.context.store, &facts.run).await?);
+        reasons.extend(recalled::reasons(&*self.context.store, &facts.run, None).await?);
         Ok((facts.run, reasons))
     }
 
@@ -135,7 +137,9 @@ impl Control {
             name: key.to_string(),
         })?;
         let shard = shard.shard;
-        let reasons = shard::reasons(&shard, &facts);
+        let mut reasons = shard::reasons(&shard, &facts);
+        let of = Some(shard.key.no);
+        reasons.extend(recalled::reasons(&*self.context.store, &facts.run, of).await?);
         Ok((facts.run, shard, reasons))
     }
 

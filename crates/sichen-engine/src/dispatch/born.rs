@@ -117,6 +117,7 @@ impl Dispatcher {
             if let (Some(granted), Some(session)) = (granted, born) {
                 let run = Arc::new(run_row(job, &new, id, granted.shard.started_at));
                 let (pool, key) = (&new.terms.pool, granted.shard.key);
+                self.note_yielding(pool, &granted, session, &run, Some(&document));
                 self.fair
                     .granted(pool, key, session, Flow::of(&run), None, now);
                 // If not, the worker's beat finds the grant.

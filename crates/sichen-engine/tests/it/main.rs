@@ -25,6 +25,7 @@ mod overlap;
 mod peers;
 mod placed;
 mod players;
+mod preempt;
 mod retry;
 mod sharding;
 mod spoilt;

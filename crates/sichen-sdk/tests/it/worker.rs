@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sichen_proto::v1;
 use sichen_sdk::worker::{Builder, Error};
-use sichen_sdk::{Context, Counters, DataSource, Drained, HandlerError, Probed, Worker};
+use sichen_sdk::{Context, Counters, DataSource, Drained, HandlerError, Probed, Stopped, Worker};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use v1::server_message::Message as FromServer;
@@ -443,6 +443,39 @@ async fn a_blocking_handler_reports_and_is_cancelled_like_others() {
     conn.send(FromServer::Cancel(cancel)).await;
     assert_eq!(conn.finish().await.outcome(), v1::Outcome::Released);
     drop(tick);
+}
+
+#[tokio::test]
+async fn who_is_asked_for_its_slot_saves_how_far_it_has_come() {
+    for (reason, outcome, position) in [
+        (v1::Reason::Preempted, v1::Outcome::Released, "last"),
+        (v1::Reason::CancelRequested, v1::Outcome::Cancelled, "first"),
+    ] {
+        let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
+        let work = |ctx: Context, (): ()| async move {
+            ctx.checkpoint("first", Counters::default()).await?;
+            ctx.cancelled().await;
+            let kept = ctx.stop_order().is_some_and(|order| order.gives_slot_up());
+            let stopped = ctx.checkpoint("last", Counters::default()).await;
+            assert!(stopped.is_err(), "it is to stop, whether it is {kept}");
+            Err::<(), HandlerError>(Stopped.into())
+        };
+        let _run = Run::start(builder(&fake, dir.path()).handler("loop", work));
+        let (mut conn, _) = fake.welcomed(1).await;
+        conn.grant(grant("loop", 5, "{}")).await;
+        let report = next_checkpoint(&mut conn).await;
+        let cancel = v1::Cancel {
+            shard: report.shard,
+            token: 5,
+            reason: reason.into(),
+            grace_ms: 5_000,
+        };
+        conn.send(FromServer::Cancel(cancel)).await;
+        let finish = conn.finish().await;
+        assert_eq!(finish.outcome(), outcome);
+        let checkpoint = finish.checkpoint.unwrap();
+        assert_eq!(checkpoint.position, position.as_bytes());
+    }
 }
 
 #[tokio::test]

@@ -381,6 +381,7 @@ fn reason(why: StopReason) -> v1::Reason {
         StopReason::CancelRequested => v1::Reason::CancelRequested,
         StopReason::AttemptTimeout => v1::Reason::AttemptTimeout,
         StopReason::RunStopped => v1::Reason::RunDeadline,
+        StopReason::Preempted => v1::Reason::Preempted,
         StopReason::StaleToken => v1::Reason::StaleToken,
     }
 }

@@ -144,6 +144,7 @@ fn is_change(kind: Kind) -> bool {
         | Kind::RunSettled
         | Kind::AttemptGranted
         | Kind::CheckpointSaved
+        | Kind::AttemptRecalled
         | Kind::AttemptEnded
         | Kind::ShardStopped
         | Kind::ShardReopened

@@ -25,23 +25,25 @@ pub(crate) enum Duty {
     Trigger,
     Dispatch,
     Reap,
+    Preempt,
     Backfill,
     Janitor,
 }
 
 impl Duty {
-    const ALL: [Duty; 6] = [
+    const ALL: [Duty; 7] = [
         Duty::Coordinate,
         Duty::Trigger,
         Duty::Dispatch,
         Duty::Reap,
+        Duty::Preempt,
         Duty::Backfill,
         Duty::Janitor,
     ];
 
     fn period_us(self) -> i64 {
         match self {
-            Duty::Coordinate | Duty::Reap | Duty::Backfill => 1_000_000,
+            Duty::Coordinate | Duty::Reap | Duty::Preempt | Duty::Backfill => 1_000_000,
             Duty::Trigger | Duty::Dispatch => 10_000_000,
             Duty::Janitor => 60_000_000,
         }
@@ -146,6 +148,10 @@ async fn pass(engine: Arc<Engine>, duty: Duty) -> Result<Pass, Error> {
             let reaped = engine.reaper.run_once(now).await?;
             pass(None, reaped > 0)
         }
+        Duty::Preempt => {
+            let next = engine.preempter.run_once(now).await?;
+            pass(next, false)
+        }
         Duty::Backfill => {
             let done = engine.backfiller.run_once(now).await?;
             pass(done.next, done.started > 0)
@@ -184,8 +190,12 @@ impl Sim {
             .into_iter()
             .map(|duty| (duty, Pace::default()))
             .collect();
-        let past = self.options.past;
-        let wanted = |duty: &Duty| past || *duty != Duty::Backfill;
+        let (past, preempting) = (self.options.past, self.options.preempting);
+        let wanted = |duty: &Duty| match duty {
+            Duty::Backfill => past,
+            Duty::Preempt => preempting,
+            _ => true,
+        };
         for duty in Duty::ALL.into_iter().filter(wanted) {
             let wait = self.rng.between(0, 300_000);
             self.schedule(n, duty, self.now + wait);

@@ -46,6 +46,23 @@ impl Sim {
         )
     }
 
+    /// The priority of a job to come, and whether it asks for slots or gives its own up.
+    pub(super) fn rank_of_job(&mut self) -> (i32, serde_json::Value) {
+        let mut preemption = serde_json::Map::new();
+        if !self.options.preempting {
+            return (0, serde_json::Value::Null);
+        }
+        let rng = &mut self.preempting;
+        preemption.insert("preempts".to_owned(), rng.chance(500).into());
+        if rng.chance(600) {
+            let after = format!("{}s", 1 + rng.below(4));
+            let yields = serde_json::json!({ "after": after, "times": 1 + rng.below(6) });
+            preemption.insert("yields".to_owned(), yields);
+        }
+        let priority = i32::try_from(rng.below(4)).unwrap_or(0);
+        (priority, preemption.into())
+    }
+
     /// The first limits, and the first change of them.
     pub(super) fn begin_sharing(&mut self) {
         if !self.options.shared {

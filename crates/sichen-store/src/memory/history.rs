@@ -77,6 +77,7 @@ pub(super) fn remove(
         tx.state
             .checks
             .retain(|(run, _), check| !of_run(*run, check.state));
+        tx.state.recalls.retain(|(key, _), _| key.run != *id);
         tx.state.events.retain(|e| run_of(&e.entity) != Some(*id));
         if let Some(at) = run.occasion.planned_at() {
             let state = run.state.word().to_owned();
@@ -125,6 +126,7 @@ pub(super) fn dump(state: &State) -> Dump {
                 .collect()
         },
         holds: state.holds.values().cloned().collect(),
+        recalls: state.recalls.values().copied().collect(),
         namespaces: state.namespaces.values().cloned().collect(),
         runs: state.runs.values().cloned().collect(),
         shards: state.shards.values().map(|row| row.shard.clone()).collect(),

@@ -9,6 +9,7 @@ use sichen_core::alert::notice::Notice;
 use sichen_core::alert::{self, Alert};
 use sichen_core::backfill::Backfill;
 use sichen_core::backfill::check::Check;
+use sichen_core::dispatch::preempt::Recalled;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{
     BackfillId, JobUid, NodeId, OpId, Revision, RunId, SessionId, ShardKey, Term, Token,
@@ -75,6 +76,7 @@ pub(super) struct State {
     /// What the present revisions of live jobs use.
     pub capacity_uses: BTreeMap<(Name, JobUid), u32>,
     pub holds: BTreeMap<(ShardKey, Token, Name), Hold>,
+    pub recalls: BTreeMap<(ShardKey, Token), Recalled>,
     pub backfills: BTreeMap<BackfillId, Backfill>,
     /// By run and round.
     pub checks: BTreeMap<(RunId, u32), Check>,

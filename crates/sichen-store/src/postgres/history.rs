@@ -81,6 +81,7 @@ pub(super) async fn remove(
         tx.run(sql::DELETE_EVENTS, [int(id.0)]).await?;
         tx.run(sql::DELETE_SHARDS, [int(id.0)]).await?;
         tx.run(sql::DELETE_CHECKS, [int(id.0)]).await?;
+        tx.run(sql::DELETE_RECALLS, [int(id.0)]).await?;
         tx.must(sql::DELETE_RUN, [int(id.0)]).await?;
         if let Some(at) = occasion.planned_at() {
             let decision = Decision::single(at, Decision::REMOVED, state);
@@ -187,6 +188,9 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
             })
             .await?,
         holds: read.all(sql::DUMP_HOLDS, (), |row| row.hold()).await?,
+        recalls: read
+            .all(sql::DUMP_RECALLS, (), |row| row.recalled())
+            .await?,
         namespaces: read
             .all(sql::DUMP_NAMESPACES, (), |row| row.namespace())
             .await?,

@@ -61,6 +61,7 @@ pub(super) fn remove(
         tx.run(sql::DELETE_EVENTS, [int(id.0)])?;
         tx.run(sql::DELETE_SHARDS, [int(id.0)])?;
         tx.run(sql::DELETE_CHECKS, [int(id.0)])?;
+        tx.run(sql::DELETE_RECALLS, [int(id.0)])?;
         tx.must(sql::DELETE_RUN, [int(id.0)])?;
         if let Some(at) = occasion.planned_at() {
             let decision = Decision::single(at, Decision::REMOVED, state);
@@ -142,6 +143,7 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
             Ok((row.name(0)?, JobUid(row.uuid(1)?), row.u32(2)?))
         })?,
         holds: read.all(sql::DUMP_HOLDS, [], |row| row.hold())?,
+        recalls: read.all(sql::DUMP_RECALLS, [], |row| row.recalled())?,
         namespaces: read.all(sql::DUMP_NAMESPACES, [], |row| row.namespace())?,
         runs: read.all(sql::DUMP_RUNS, [], |row| row.run())?,
         shards: read.all(sql::DUMP_SHARDS, [], |row| Ok(row.shard()?.shard))?,

@@ -195,6 +195,12 @@ statements! {
     DUMP_CAPACITIES = "dump_capacities",
     DUMP_CAPACITY_USES = "dump_capacity_uses",
     DUMP_HOLDS = "dump_holds",
+    LIST_RECALLS = "list_recalls",
+    LIST_RECALLS_FOR = "list_recalls_for",
+    INSERT_RECALL = "insert_recall",
+    NOTE_RECALL = "note_recall",
+    DELETE_RECALLS = "delete_recalls",
+    DUMP_RECALLS = "dump_recalls",
     INSERT_BACKFILL = "insert_backfill",
     GET_BACKFILL = "get_backfill",
     FIND_BACKFILL = "find_backfill",
@@ -346,5 +352,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         26,
         "alerts",
         include_str!("../../sql/sqlite/migrations/0026_alerts.sql"),
+    ),
+    (
+        28,
+        "recalls",
+        include_str!("../../sql/sqlite/migrations/0028_recalls.sql"),
     ),
 ];

@@ -42,6 +42,7 @@ use crate::bench::{TTL, at, decide, name, nominal, terms};
 use crate::fold;
 
 mod checks;
+mod recalls;
 
 /// Streams in each of the four tests below, which only share the work.
 const STREAMS: u64 = 50;
@@ -295,6 +296,7 @@ impl Pair {
             16..=18 => self.finish(&dump),
             19 => self.checkpoint(&dump),
             20 => self.reap(&dump),
+            22 => self.recall(&dump),
             21 => self.janitor(&dump),
             24..=27 => self.backfill(&dump),
             28 => self.set_namespace(),

@@ -26,6 +26,7 @@ struct Folded {
     owner: Option<u64>,
     total: u64,
     failures: u64,
+    recalls: u64,
 }
 
 /// Panics at the first row or event that does not fit.
@@ -81,6 +82,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
             &["bytes", "done", "position", "seq"]
         }
         Kind::CheckpointSaved => &["done", "position", "seq"],
+        Kind::AttemptRecalled => &["by", "most", "n", "own", "priority"],
         Kind::AttemptEnded => &["code", "end", "message"],
         Kind::SessionRegistered => &["incarnation", "pool", "slots", "worker"],
         Kind::NodeRegistered => &["address"],
@@ -131,7 +133,10 @@ fn keys(e: &Event) -> &'static [&'static str] {
 /// Which of attempt and token an event carries.
 fn carries(e: &Event) -> (bool, bool) {
     match e.kind {
-        Kind::AttemptGranted | Kind::CheckpointSaved | Kind::AttemptEnded => (true, true),
+        Kind::AttemptGranted
+        | Kind::CheckpointSaved
+        | Kind::AttemptRecalled
+        | Kind::AttemptEnded => (true, true),
         Kind::ShardStopped | Kind::ShardReopened | Kind::ShardDiscarded | Kind::ReportRefused => {
             (false, true)
         }
@@ -273,6 +278,18 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
             assert!(seq > row.checkpoint, "checkpoints move forward: {e:?}");
             row.checkpoint = seq;
             assert_eq!(e.token, Some(Token(row.token)), "{e:?}");
+        }
+        Kind::AttemptRecalled => {
+            assert_eq!(e.token, Some(Token(row.token)), "{e:?}");
+            assert_eq!(e.attempt, Some(row.attempt), "{e:?}");
+            assert!(data["priority"].as_i64() > data["own"].as_i64(), "{e:?}");
+            let Entity::Shard(key) = e.entity else {
+                panic!("{e:?}")
+            };
+            let run = all.entry(Entity::Run(key.run)).or_default();
+            run.recalls += 1;
+            assert_eq!(number(&data, "n"), run.recalls, "recalls are dense: {e:?}");
+            assert!(run.recalls <= number(&data, "most"), "{e:?}");
         }
         Kind::AttemptEnded => {
             let token = e.token.expect("token").0;

@@ -43,6 +43,7 @@ mod next;
 mod outage;
 mod peers;
 mod placement;
+mod preemption;
 mod processes;
 mod program;
 mod recovered;

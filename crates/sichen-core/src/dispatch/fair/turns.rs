@@ -11,7 +11,7 @@ use super::MAX_ACCOUNTS;
 use crate::ids::RunId;
 
 /// When runs had their last turn, of those that had one lately.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Turns {
     of: BTreeMap<RunId, (u64, Timestamp)>,
     order: BTreeMap<u64, RunId>,

@@ -177,7 +177,7 @@ pub struct Explanation {
 pub struct Why {
     /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
     /// `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
-    /// `dispatching` or `settling`.
+    /// `dispatching`, `settling`, `preempted` or `preempting`.
     pub word: String,
     /// For people.
     pub text: String,

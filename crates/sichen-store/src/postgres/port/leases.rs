@@ -1,8 +1,9 @@
 //! Shards on their way to a worker and, if it is lost, back.
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::dispatch::preempt::{Recall, RecallVerdict, Recalled};
 use sichen_core::dispatch::queue::{Place, Window};
-use sichen_core::ids::SessionId;
+use sichen_core::ids::{RunId, SessionId};
 use sichen_core::model::Shard;
 use sichen_core::name::Name;
 use sichen_core::port::{
@@ -10,7 +11,7 @@ use sichen_core::port::{
 };
 
 use super::super::kept::Locks;
-use super::super::{PostgresStore, leases, sessions};
+use super::super::{PostgresStore, leases, recalls, sessions};
 
 impl LeaseStore for PostgresStore {
     fn list_ready(
@@ -95,6 +96,29 @@ impl LeaseStore for PostgresStore {
             tx.tell_time().await?;
             leases::reap(tx, &fence, reaps).await
         })
+    }
+    fn recall_shards(
+        &self,
+        op: Op,
+        fence: Fence,
+        recalls: Vec<Recall>,
+    ) -> Answer<'_, Vec<RecallVerdict>> {
+        bounded!(recalls);
+        write!(self, Some(op), [fence, recalls], |tx| {
+            tx.lock(&Locks {
+                duties: vec![fence.key.text()],
+                ..Locks::of_shards(recalls.iter().map(|recall| recall.key).collect())
+            })
+            .await?;
+            recalls::write(tx, &fence, &recalls).await
+        })
+    }
+    fn list_recalls(&self, runs: Vec<RunId>) -> Answer<'_, Vec<Recalled>> {
+        bounded!(runs);
+        read!(self, [runs], |read| recalls::list(read, &runs).await)
+    }
+    fn list_recalls_for(&self, by: RunId, limit: u32) -> Answer<'_, Vec<Recalled>> {
+        read!(self, [], |read| recalls::list_for(read, by, limit).await)
     }
     fn list_leases(&self, session: SessionId) -> Answer<'_, Vec<Shard>> {
         glance!(self, [], |read| sessions::leases(read, session).await)

@@ -4,6 +4,7 @@ use futures::executor::block_on;
 use jiff::SignedDuration;
 use sichen_core::backfill::check::{CheckStep, CheckVerdict};
 use sichen_core::backfill::{self, Turn, TurnVerdict};
+use sichen_core::dispatch::preempt::RecallVerdict;
 use sichen_core::ids::{BackfillId, JobUid, RunId, SessionId, ShardKey};
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::{RunState, StopCause};
@@ -128,6 +129,11 @@ const METHODS: &[Attempt] = &[
         let reaps = vec![b.reaping(s.lost, token)];
         let verdicts = wait(b.store.reap_shards(b.op(), s.pool.clone(), reaps));
         assert_eq!(verdicts, [ReapVerdict::OldTerm]);
+    }),
+    ("recall_shards", |b, s, _| {
+        let recall = super::recalls::recall(s.lost, b.shard(s.lost).token);
+        let verdicts = b.store.recall_shards(b.op(), s.pool.clone(), vec![recall]);
+        assert_eq!(wait(verdicts), [RecallVerdict::OldTerm]);
     }),
     ("end_session", |b, s, _| {
         let fence = Some(s.pool.clone());

@@ -26,6 +26,7 @@ mod namespaces;
 mod operations;
 mod overview;
 mod reaping;
+mod recalls;
 mod reports;
 mod restores;
 mod runs;
@@ -325,6 +326,13 @@ macro_rules! conforms {
                     what_was_reported_meanwhile_is_not_reaped,
                     the_last_reap_settles_the_run,
                     one_bad_reap_spares_its_neighbours,
+                ;
+                recalls:
+                    a_shard_is_asked_once_an_attempt_and_runs_on,
+                    shards_of_a_run_are_asked_no_more_often_than_they_may,
+                    one_bad_recall_spares_its_neighbours,
+                    what_is_on_record_of_recalls_goes_with_its_run,
+                    recalls_are_taken_in_batches,
                 ;
                 restores:
                     a_store_that_went_back_waits_for_a_decision,

@@ -113,6 +113,8 @@ from generate_series(0, 99999) i
 union all
 select 2900000 + i, 0, 'tired', '"whole"', 'scheduled', 1, 0, 0, 0, 0, 0, 0, '', 0, '', 0, 0, '', 3048, 1
 from generate_series(2, 6) i;
+-- Ten thousand runs of which shards were asked for their slots ten times each.
+insert into recall select 1 + i / 10, i % 10, 1, i % 1000, 5, i from generate_series(0, 99999) i;
 -- A pool of a thousand lanes with a run each, the first of which has a hundred thousand.
 insert into run (id, job_uid, namespace, job_name, occasion, revision, pool, handler, rank, parallelism, parameters,
   counts_must_match, state, round, ver, total, open, succeeded, failed, cancelled, reason, digest, created_at,

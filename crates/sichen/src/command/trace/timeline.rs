@@ -183,6 +183,13 @@ impl Line {
         shard.checkpoints = None;
         let (what, text) = match e.kind.as_str() {
             "attempt_granted" => granted(shard, e),
+            "attempt_recalled" => (
+                "asked to yield".to_owned(),
+                format!(
+                    "its slot to run {} of priority {}, itself of {}",
+                    e.data["by"], e.data["priority"], e.data["own"]
+                ),
+            ),
             "attempt_ended" => ended(shard, e),
             "report_refused" => (
                 "refused".to_owned(),

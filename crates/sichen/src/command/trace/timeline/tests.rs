@@ -169,6 +169,36 @@ fn what_was_retried_waited_since_the_retry() {
 }
 
 #[test]
+fn who_was_asked_for_a_slot_is_told_for_whom() {
+    let granted = json!({ "worker": "a" });
+    let asked = json!({ "by": 8, "priority": 100, "own": -1, "n": 1, "most": 10 });
+    let released = json!({ "end": "released", "code": "", "message": "" });
+    let events = [
+        event(1, 5, "shard", "attempt_granted", "running", granted),
+        event(2, 60_000, "shard", "attempt_recalled", "running", asked),
+        event(3, 61_000, "shard", "attempt_ended", "scheduled", released),
+    ];
+    let told = entries(&run(), None, &events, false);
+    let last: Vec<(&str, &str)> = told
+        .iter()
+        .rev()
+        .take(2)
+        .rev()
+        .map(|e| (e.what.as_str(), e.text.as_str()))
+        .collect();
+    assert_eq!(
+        last,
+        [
+            (
+                "asked to yield",
+                "its slot to run 8 of priority 100, itself of -1"
+            ),
+            ("released", "it waits again"),
+        ]
+    );
+}
+
+#[test]
 fn setbacks_are_the_attempts_that_did_not_succeed_with_what_followed() {
     let told = setbacks(&run(), &life());
     let told: Vec<_> = told.iter().map(|e| (e.attempt, e.text.as_str())).collect();
