@@ -8,10 +8,12 @@
 //! # Not here
 //! What a step does (the duties).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::alert;
 use sichen_core::beacon::{Beacon, Heard, Hint as Told, NoBeacon};
@@ -450,6 +452,38 @@ enum Hint {
     Here(fn(&Engine) -> &Notify),
 }
 
+impl Engine {
+    /// What follows from a duty's step that came to no end.
+    fn stumbled(&self, duty: &'static str, stumble: &Stumble, first: bool) {
+        let error = match stumble {
+            Stumble::Store(error) => error,
+            Stumble::Panicked(why) if first => {
+                tracing::error!(
+                    duty,
+                    why,
+                    "the duty's step panicked; it will be tried again"
+                );
+                return;
+            }
+            Stumble::Panicked(_) => return,
+        };
+        // Only what keeps workers from beating as well.
+        if matches!(
+            error,
+            Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }
+        ) {
+            self.reaper.store_is_lost();
+        }
+        // A duty may have gone to another.
+        if matches!(error, Error::Busy(_)) && duty != "coordinate" {
+            self.coordinator.look_again();
+        }
+        if first {
+            tracing::warn!(duty, %error, "the duty could not be done; it will be tried again");
+        }
+    }
+}
+
 impl Hint {
     fn notify(self, engine: &Engine) -> &Notify {
         match self {
@@ -494,7 +528,7 @@ impl Running {
             let mut failures = 0u32;
             while !cancel.is_cancelled() {
                 let begun = crate::pulse::instant();
-                let stepped = one_step(&engine, &step).await;
+                let stepped = whole(one_step(&engine, &step)).await;
                 let took = crate::pulse::instant().saturating_duration_since(begun);
                 engine.context.meter.stepped(name, took, stepped.is_err());
                 let wait = match stepped {
@@ -515,19 +549,9 @@ impl Running {
                         };
                         wait.map_or(most, |wait| wait.min(most))
                     }
-                    Err(error) => {
+                    Err(stumble) => {
                         failures = failures.saturating_add(1);
-                        // Only what keeps workers from beating as well.
-                        if matches!(error, Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }) {
-                            engine.reaper.store_is_lost();
-                        }
-                        // A duty may have gone to another.
-                        if matches!(error, Error::Busy(_)) && name != "coordinate" {
-                            engine.coordinator.look_again();
-                        }
-                        if failures == 1 {
-                            tracing::warn!(duty = name, %error, "the duty could not be done; it will be tried again");
-                        }
+                        engine.stumbled(name, &stumble, failures == 1);
                         Duration::from_millis(50 << failures.min(5)).min(period)
                     }
                 };
@@ -571,6 +595,27 @@ impl Running {
     }
 }
 
+/// Why a step came to no end.
+enum Stumble {
+    Store(Error),
+    /// A mistake of ours, or of a library: what the step had in hand is gone, and the store has the rest.
+    Panicked(String),
+}
+
+/// The step, whose panic ends it alone: a loop that nobody runs any more would keep its duty from peers.
+async fn whole(
+    step: impl Future<Output = Result<Option<Duration>, Error>>,
+) -> Result<Option<Duration>, Stumble> {
+    match AssertUnwindSafe(step).catch_unwind().await {
+        Ok(stepped) => stepped.map_err(Stumble::Store),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(Stumble::Panicked(text.unwrap_or_default()))
+        }
+    }
+}
+
 async fn one_step<F>(
     engine: &Engine,
     step: &(impl Fn(Timestamp) -> F + Send + Sync),
@@ -591,3 +636,6 @@ where
 fn std_duration(length: SignedDuration) -> Duration {
     Duration::try_from(length).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use sichen_proto::v1;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::datadir::DataDir;
 use crate::error::{HandlerError, Stopped};
 use crate::session::{Lease, MAX_POSITION_BYTES, MAX_WAITING_ON_BYTES};
 
@@ -126,6 +127,8 @@ struct Slot {
     flush: bool,
     /// An event is on its way.
     announced: bool,
+    /// It was said that a position can't be kept: a handler may try each millisecond.
+    warned: bool,
 }
 
 /// Newest of what a handler reported, taken by the session.
@@ -145,6 +148,8 @@ struct Inner {
     slot: Mutex<Slot>,
     acked: watch::Sender<u64>,
     events: mpsc::Sender<Event>,
+    /// Locked while the attempt goes on, whoever has given it up.
+    _data_dir: Option<Arc<DataDir>>,
 }
 
 /// One attempt, as its handler sees it. Cheap to clone.
@@ -154,7 +159,12 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(lease: Lease, grant: v1::Grant, events: mpsc::Sender<Event>) -> Context {
+    pub(crate) fn new(
+        lease: Lease,
+        grant: v1::Grant,
+        events: mpsc::Sender<Event>,
+        data_dir: Option<Arc<DataDir>>,
+    ) -> Context {
         // Checkpoints are numbered over all attempts of a shard: this one goes on where the newest
         // stored one stands.
         let before = grant.checkpoint.as_ref();
@@ -173,6 +183,7 @@ impl Context {
             slot: Mutex::new(slot),
             acked: watch::Sender::new(seq),
             events,
+            _data_dir: data_dir,
         };
         Context {
             inner: Arc::new(inner),
@@ -366,16 +377,15 @@ impl Context {
         if stopped && !order.is_some_and(|order| order.gives_slot_up()) {
             return Err(Stopped);
         }
-        let mut position: String = position.into();
-        if position.len() > MAX_POSITION_BYTES {
-            tracing::warn!(lease = %self.inner.lease, bytes = position.len(), limit = MAX_POSITION_BYTES,
-                "the checkpoint is too long to be shown; its counters are kept");
-            position.clear();
-        }
-        if position.contains('\0') {
-            tracing::warn!(lease = %self.inner.lease,
-                "the checkpoint has a NUL character, which stores can't take; its counters are kept");
-            position.clear();
+        let position: String = position.into();
+        if position.len() > MAX_POSITION_BYTES || position.contains('\0') {
+            // The last good one stays: an empty one would let the next attempt begin from the start.
+            self.count(counters);
+            if !std::mem::replace(&mut self.slot().warned, true) {
+                tracing::warn!(lease = %self.inner.lease, bytes = position.len(), limit = MAX_POSITION_BYTES,
+                    "a checkpoint is too long or has a NUL character: the one before it stays, its counters are kept");
+            }
+            return Ok(());
         }
         let mut slot = self.slot();
         slot.seq += 1;

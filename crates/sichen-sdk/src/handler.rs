@@ -232,7 +232,12 @@ async fn run(
     if let Some(probe) = probe {
         // Newest first: if the last one did it, the earlier ones do not matter.
         for earlier in context.earlier_unknown().into_iter().rev() {
-            match probe.ask(context.clone(), earlier).await? {
+            // It only looks: nothing is lost where it is told to stop.
+            let answer = tokio::select! {
+                answer = probe.ask(context.clone(), earlier) => answer?,
+                () = context.cancelled() => return Err(Stopped.into()),
+            };
+            match answer {
                 Probed::TookPlace(result) => return succeeded(&result, None),
                 Probed::DidNot => {}
                 Probed::Unknown => {

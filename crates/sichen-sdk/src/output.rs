@@ -12,9 +12,12 @@
 //! # Not here
 //! Writing them and making room (the process runner of the worker crate).
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
 
 /// The most that one [`AttemptOutput::read`] returns; longer outputs are read in turns.
 pub const MAX_READ_BYTES: usize = 1024 * 1024;
@@ -186,7 +189,7 @@ impl AttemptOutput {
             let start = name.to_str().and_then(|name| stream.offset_of(name));
             // A piece that is rotated away meanwhile is not the last one.
             if let (Some(start), Ok(meta)) = (start, entry.metadata()) {
-                end = end.max(start + meta.len());
+                end = end.max(start.saturating_add(meta.len()));
             }
         }
         Ok(Some(end))
@@ -242,8 +245,15 @@ fn read_in(dir: &Path, stream: Stream, asked: u64, limit: usize) -> io::Result<P
     let mut at = asked;
     for (start, path) in pieces {
         at = at.max(start);
-        let mut file = File::open(path)?;
-        let end = start + file.metadata()?.len();
+        // The directory is the job's own: it may hold a pipe of that name, or one that points elsewhere.
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits())
+            .open(path)?;
+        let meta = file.metadata()?;
+        let Some(end) = start.checked_add(meta.len()).filter(|_| meta.is_file()) else {
+            continue;
+        };
         if end <= asked {
             continue;
         }

@@ -266,15 +266,11 @@ fn undescribed(word: &str) -> String {
     )
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "the end of the program: the one place that reports it"
-)]
 fn say_failure(failure: &Failure, form: Form) -> ExitCode {
     let told = failure.told(form);
     match form {
-        Form::Table => eprint!("{}", output::prose_beside(&told)),
-        Form::Json | Form::Yaml => eprint!("{told}"),
+        Form::Table => output::beside(&output::prose_beside(&told)),
+        Form::Json | Form::Yaml => output::beside(&told),
     }
     failure.exit.into()
 }

@@ -22,6 +22,8 @@ pub fn begin(filter: EnvFilter) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A line that can't be written is lost. Saying so to the same output would panic, and end whatever logged.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_filter_reloading();
     let handle = builder.reload_handle();

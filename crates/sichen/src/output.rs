@@ -377,25 +377,25 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Says something beside the answer, on the error output.
-#[expect(clippy::print_stderr, reason = "a remark beside the answer")]
 pub fn remark(text: &str) {
     let lines = text.lines().map(visible).collect::<Vec<_>>();
-    eprint!("{}", prose_beside(&lines.join("\n")));
+    beside(&prose_beside(&lines.join("\n")));
+}
+
+/// Writes to the error output. If nobody reads it any more, the answer and the exit code still count.
+pub fn beside(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Asks `question` on a terminal; only `y` or `yes` is yes. An error if nobody is there to say
 /// `whether`.
-#[expect(
-    clippy::print_stderr,
-    reason = "a question beside the answer, on a terminal"
-)]
 pub fn confirmed(question: &str, whether: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::usage(format!(
             "SC7011: nobody can be asked {whether}; give --yes"
         )));
     }
-    eprint!("{question}");
+    beside(question);
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     let answer = answer.trim().to_ascii_lowercase();

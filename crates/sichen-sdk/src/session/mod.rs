@@ -235,7 +235,7 @@ impl Session {
             } => {
                 self.on_finish_journaled(lease, ok, now);
             }
-            Input::JournalHealthy(healthy) => self.degraded = !healthy,
+            Input::JournalHealthy(healthy) => self.on_journal_healthy(healthy),
             Input::HandlerCheckpoint {
                 lease,
                 checkpoint,
@@ -332,7 +332,10 @@ impl Session {
             .map_or(Some(now.plus(TAKE_LEAVE_WITHIN_MS)), |old| {
                 old.take_leave_by
             });
-        let stopped = self.drain.is_some_and(|old| old.stopped);
+        // Told again with less time, those that stop already are given less.
+        let stopped = self
+            .drain
+            .is_some_and(|old| old.stopped && old.exit_by <= exit_by);
         self.drain = Some(Drain {
             stop_at: earlier,
             exit_by,
@@ -377,7 +380,7 @@ impl Session {
                 stopped: true,
                 ..drain
             });
-            let grace = drain.exit_by.since(drain.stop_at).saturating_sub(5_000);
+            let grace = drain.exit_by.since(now).saturating_sub(5_000);
             self.stop_all(v1::Reason::Draining, grace, now);
         }
         if let Some(drain) = &mut self.drain {

@@ -20,6 +20,8 @@ pub(super) struct Report {
     pub(super) finish: v1::Finish,
     /// The journal has answered, well or badly.
     journaled: bool,
+    /// It stands in the journal.
+    durable: bool,
     /// Its size when encoded.
     bytes: usize,
     /// When to send it, again or for the first time.
@@ -36,6 +38,7 @@ impl Report {
             bytes: finish.encoded_len(),
             finish,
             journaled: false,
+            durable: false,
             due: Boot(0),
             in_flight: false,
             retries: 0,
@@ -47,6 +50,7 @@ impl Report {
             bytes: finish.encoded_len(),
             finish,
             journaled: true,
+            durable: true,
             due: Boot(0),
             in_flight: false,
             retries: 0,
@@ -85,8 +89,26 @@ impl Session {
         self.degraded = !ok;
         if let Some(report) = self.reports.get_mut(&lease) {
             // Not written: it is kept in memory, and reporting it now is the best that is left.
+            // Once it may be sent, being written later changes nothing about when.
+            if !report.journaled {
+                report.due = now;
+            }
             report.journaled = true;
-            report.due = now;
+            report.durable = ok;
+        }
+    }
+
+    /// The journal can be written again, or can't be. What could not be written is written now: its
+    /// server may be away for longer than this process lives.
+    pub(super) fn on_journal_healthy(&mut self, healthy: bool) {
+        self.degraded = !healthy;
+        if !healthy {
+            return;
+        }
+        let owed = self.reports.values().filter(|r| r.journaled && !r.durable);
+        let owed: Vec<v1::Finish> = owed.map(|report| report.finish.clone()).collect();
+        for finish in owed {
+            self.journal(JournalOp::Finish(Box::new(finish)));
         }
     }
 

@@ -9,6 +9,7 @@
 //! Decisions: they are all in `session`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sichen_proto::v1;
@@ -92,6 +93,8 @@ struct Loop {
     unwritable: Option<Boot>,
     fatal: bool,
     exit: Option<ExitReason>,
+    /// Its lock is held until each attempt has ended.
+    data_dir: Arc<DataDir>,
 }
 
 impl Driver {
@@ -110,8 +113,8 @@ impl Driver {
             None
         };
         let mut grace_ms = self.drain_grace_ms;
-        // Held until everything has stopped.
-        let _data_dir = self.data_dir;
+        // Each attempt has it too: another worker of this program must not take it while one runs on.
+        let data_dir = Arc::new(self.data_dir);
         let mut this = Loop {
             session: self.session,
             registry: self.registry,
@@ -130,6 +133,7 @@ impl Driver {
             unwritable: None,
             fatal: false,
             exit: None,
+            data_dir,
         };
         let first = this.session.start();
         this.perform(first);
@@ -137,8 +141,15 @@ impl Driver {
             let wait = this.sleep_ms();
             tokio::select! {
                 biased;
-                () = dropped.cancelled() => return Ok(Drained { unreported: this.session.unreported().count() }),
-                Some(answer) = written.recv() => this.on_written(answer),
+                () = dropped.cancelled() => {
+                    this.stop_the_rest().await;
+                    return Ok(Drained { unreported: this.session.unreported().count() });
+                }
+                answer = written.recv() => match answer {
+                    Some(answer) => this.on_written(answer),
+                    // Its thread is gone: nothing would be journalled any more, and nothing reported.
+                    None => this.fatal = true,
+                },
                 Some((number, event)) = incoming.recv() => {
                     let mut inputs = Vec::new();
                     this.on_stream(number, event, &mut inputs);
@@ -279,7 +290,12 @@ impl Loop {
         };
         tracing::info!(%lease, job = grant.job, handler = grant.handler, attempt = grant.attempt, "attempt starts");
         let ends_itself = self.registry.ends_itself(&grant.handler);
-        let context = Context::new(lease, grant, self.events.clone());
+        let context = Context::new(
+            lease,
+            grant,
+            self.events.clone(),
+            Some(self.data_dir.clone()),
+        );
         let abort = self
             .work
             .spawn_on(self.registry.attempt(context.clone()), &self.handlers);
@@ -473,12 +489,23 @@ impl Loop {
         next.map_or(LOOK_EVERY_MS, |at| at.since(now).min(LOOK_EVERY_MS))
     }
 
+    /// Tells what still runs that nothing it does counts any more: a thread can't be ended from outside.
+    async fn stop_the_rest(&mut self) {
+        for running in self.running.values() {
+            let (reason, grace_ms) = (v1::Reason::StaleToken, 0);
+            running.context.order_stop(StopOrder { reason, grace_ms });
+        }
+        self.work.abort_all();
+        let gone = async { while self.work.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WORDS, gone).await;
+    }
+
     /// Lets the journal write what it was given, and says how it ended.
     async fn finish(mut self, written: &mut mpsc::Receiver<Written>) -> Result<Drained, Error> {
         let last_words = async { while self.streams.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         self.streams.abort_all();
-        self.work.abort_all();
+        self.stop_the_rest().await;
         if self.fatal {
             return Err(Error::JournalFailed);
         }

@@ -539,10 +539,10 @@ impl From<Status> for Cut {
     }
 }
 
-/// How far an attempt has come that was given back, if it says so: whoever goes on begins there.
+/// How far an attempt has come that leaves work to another, if it says so: whoever goes on begins there.
 fn last_words(finish: &v1::Finish) -> Option<v1::CheckpointReport> {
-    let released = finish.outcome() == v1::Outcome::Released;
-    let checkpoint = finish.checkpoint.clone().filter(|_| released)?;
+    let leaves_work = finish.outcome() != v1::Outcome::Succeeded;
+    let checkpoint = finish.checkpoint.clone().filter(|_| leaves_work)?;
     Some(v1::CheckpointReport {
         shard: finish.shard,
         token: finish.token,

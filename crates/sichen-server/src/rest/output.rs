@@ -119,7 +119,7 @@ pub(super) async fn output(
             return Err(Failed::new(StatusCode::NOT_FOUND, text));
         }
     }
-    let next = found.offset + found.data.len() as u64;
+    let next = found.offset.saturating_add(found.data.len() as u64);
     let headers = [
         ("sichen-offset", found.offset.to_string()),
         ("sichen-skipped", found.skipped.to_string()),

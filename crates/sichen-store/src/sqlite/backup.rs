@@ -16,7 +16,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -103,7 +103,9 @@ pub(super) fn take_part(part: &Path) -> io::Result<File> {
         .mode(0o600)
         .open(part)?;
     match file.try_lock() {
-        Ok(()) => file.set_len(0)?,
+        // Its writer may have given it its name between the two: then it is a backup.
+        Ok(()) if file.metadata()?.ino() == part.symlink_metadata()?.ino() => file.set_len(0)?,
+        Ok(()) => return Err(io::Error::other("another command has just written it")),
         Err(TryLockError::WouldBlock) => {
             return Err(io::Error::other("another command is writing it"));
         }

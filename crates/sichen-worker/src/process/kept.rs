@@ -123,7 +123,10 @@ impl Kept {
             if room == 0 {
                 self.drop_pieces(usize::from(follows));
                 self.open(start)?;
-                self.pieces.push_back(Written { start, bytes: 0 });
+                // A piece that nothing could be written to has the same file.
+                if self.pieces.back().is_none_or(|last| last.start != start) {
+                    self.pieces.push_back(Written { start, bytes: 0 });
+                }
                 continue;
             }
             let n = usize::try_from(room).unwrap_or(usize::MAX);

@@ -299,10 +299,11 @@ impl Shared {
             leaves: &leaves,
             alive,
         };
-        let mut started = start
-            .start()
-            .await
-            .map_err(|error| cannot_start(&launch.argv[0], &error))?;
+        let started = start.start(context.cancelled()).await;
+        let started = started.map_err(|error| cannot_start(&launch.argv[0], &error))?;
+        let Some(mut started) = started else {
+            return Err(Stopped.into());
+        };
         let (stdout, stderr) = started.outputs();
         let mut tree = Tree::new(started, leaves, &lease)?;
         let kept = |stream| {

@@ -19,6 +19,8 @@ use crate::clock::boot_ms;
 /// Of the end of stderr, for the error message.
 const TAIL_BYTES: usize = 2_048;
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Read of a pipe after all processes of the attempt are dead: what they had written fits into it.
+const MAX_AFTER_THE_END: usize = 2 * 1024 * 1024;
 /// How long the newest bytes wait before a reader of the files may see them.
 const FLUSH_EVERY_MS: u16 = 200;
 
@@ -69,6 +71,7 @@ fn read_all(
 ) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut flushed = boot_ms();
+    let mut after_the_end = 0;
     loop {
         if kept.has_waiting() && boot_ms() >= flushed + u64::from(FLUSH_EVERY_MS) {
             kept.flush();
@@ -87,15 +90,20 @@ fn read_all(
             Err(errno) => return Err(errno.into()),
         }
         let ready = |fd: &PollFd| fd.any().unwrap_or(true);
+        let over = ready(&fds[1]);
+        // Whoever writes without a pause then is none of ours.
+        if over && (!ready(&fds[0]) || after_the_end >= MAX_AFTER_THE_END) {
+            return Ok(());
+        }
         if !ready(&fds[0]) {
-            if ready(&fds[1]) {
-                return Ok(());
-            }
             continue;
         }
         match pipe.read(&mut chunk) {
             Ok(0) => return Ok(()),
-            Ok(n) => keep(mask.pass(&chunk[..n]), kept, tail),
+            Ok(n) => {
+                after_the_end += if over { n } else { 0 };
+                keep(mask.pass(&chunk[..n]), kept, tail);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

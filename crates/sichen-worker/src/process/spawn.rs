@@ -9,18 +9,19 @@ use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nix::unistd::Pid;
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
 use super::cgroup::Leaf;
 use super::supervisor::{self, Ends, MAX_GROUPS};
 use super::tree::Started;
 
-/// Starts that may wait; each is a few milliseconds.
+/// Starts that may stand in the queue; further ones wait for room in it. Each is a few milliseconds.
 const QUEUE: usize = 1_024;
 
 struct Order {
@@ -54,8 +55,12 @@ pub(super) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts it under a supervisor, with pipes for stdout and stderr.
-    pub(super) async fn start(self) -> io::Result<Started> {
+    /// Starts it under a supervisor, with pipes for stdout and stderr; `None` if `cancelled` returns
+    /// before its turn has come. A start that has begun is waited for, since its process may be there.
+    pub(super) async fn start(
+        self,
+        cancelled: impl Future<Output = ()>,
+    ) -> io::Result<Option<Started>> {
         let procs = self.leaves.iter().map(Leaf::open_procs);
         let procs: Vec<File> = procs.collect::<io::Result<_>>()?;
         let mut groups = [None; MAX_GROUPS];
@@ -96,12 +101,23 @@ impl Start<'_> {
             held,
             reply,
         };
-        thread()?
-            .try_send(order)
-            .map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "too many starts at once"))?;
-        started
-            .await
-            .map_err(|_| io::Error::other("the starting thread has ended"))?
+        let order = Arc::new(Mutex::new(Some(order)));
+        let ended = |_| io::Error::other("the starting thread has ended");
+        let queue = thread()?;
+        let mut turn = pin!(async {
+            let queued = queue.send(order.clone()).await;
+            queued.map_err(|_| io::Error::other("the starting thread has ended"))?;
+            started.await.map_err(ended)?
+        });
+        tokio::select! {
+            started = &mut turn => return started.map(Some),
+            () = cancelled => {}
+        }
+        // Whoever takes it decides.
+        if take(&order).is_some() {
+            return Ok(None);
+        }
+        turn.await.map(Some)
     }
 }
 
@@ -156,12 +172,22 @@ fn reaped(supervisor: u32, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), "its supervisor was killed at once")
 }
 
-fn thread() -> io::Result<&'static SyncSender<Order>> {
-    static THREAD: OnceLock<Option<SyncSender<Order>>> = OnceLock::new();
+/// An order that waits for its turn, until it is carried out or given up.
+type Waiting = Arc<Mutex<Option<Order>>>;
+
+fn take(order: &Waiting) -> Option<Order> {
+    order.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn thread() -> io::Result<&'static Sender<Waiting>> {
+    static THREAD: OnceLock<Option<Sender<Waiting>>> = OnceLock::new();
     let sender = THREAD.get_or_init(|| {
-        let (orders, incoming) = sync_channel::<Order>(QUEUE);
+        let (orders, mut incoming) = channel::<Waiting>(QUEUE);
         let work = move || {
-            while let Ok(order) = incoming.recv() {
+            while let Some(waiting) = incoming.blocking_recv() {
+                let Some(order) = take(&waiting) else {
+                    continue;
+                };
                 let (reply, started) = order.carry_out();
                 // Nobody waits any more: the attempt was dropped, and its process with it.
                 if let Err(Ok(Started {

@@ -43,7 +43,7 @@ async fn start(containment: &Containment, lease: &str, script: &str) -> Running 
         leaves: &leaves,
         alive: std::fs::File::create(dir.join("running")).unwrap(),
     };
-    let mut started = start.start().await.unwrap();
+    let mut started = start.start(std::future::pending()).await.unwrap().unwrap();
     let (stdout, stderr) = started.outputs();
     let tree = Tree::new(started, leaves, lease).unwrap();
     Running {

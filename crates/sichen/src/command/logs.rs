@@ -103,6 +103,7 @@ pub async fn show(args: Logs) -> Result<ExitCode, Failure> {
         silent: BTreeMap::new(),
         earlier: BTreeMap::new(),
         missed: BTreeSet::new(),
+        cut: None,
     };
     let mut closed = is_closed(&run);
     let mut absence = Absence::new();
@@ -145,6 +146,8 @@ struct Reader {
     earlier: BTreeMap<i32, u32>,
     /// Running attempts of which it was said that their worker can't be asked just now.
     missed: BTreeSet<(i32, u32)>,
+    /// How the command ends since the rest of something that was begun could not be had.
+    cut: Option<Exit>,
 }
 
 impl Reader {
@@ -169,9 +172,12 @@ impl Reader {
         Ok(open)
     }
 
-    /// 0 if something was there to show, or nobody said that it was not.
+    /// 0 if something was there to show, or nobody said that it was not; not if it was shown in part.
     fn exit(&self) -> ExitCode {
         let missing = self.told.values().flatten().next();
+        if let Some(exit) = self.cut {
+            return exit.into();
+        }
         match missing {
             Some(exit) if self.places.is_empty() => (*exit).into(),
             Some(_) | None => ExitCode::SUCCESS,
@@ -255,7 +261,9 @@ impl Reader {
             return Ok(false);
         }
         let key = (shard.no, attempt, stream);
-        let mut place = match self.places.remove(&key) {
+        let known = self.places.remove(&key);
+        let mut begun = known.is_some();
+        let mut place = match known {
             Some(place) => place,
             None => match self.begin(shard, attempt, stream).await? {
                 Some(place) => place,
@@ -275,6 +283,9 @@ impl Reader {
                         self.places.insert(key, place);
                         return explained.map(|()| true);
                     }
+                    if begun {
+                        self.cut.get_or_insert(failure.exit);
+                    }
                     break;
                 }
             };
@@ -290,6 +301,7 @@ impl Reader {
                 place.ended = headers.get("sichen-ended").is_some_and(|v| v == "true");
                 break;
             }
+            begun = true;
             if self.write(shard.no, stream, &bytes, &mut place)? {
                 place.ended = true;
             }

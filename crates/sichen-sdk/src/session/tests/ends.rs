@@ -281,6 +281,48 @@ fn a_worker_that_cannot_write_its_journal_takes_no_work_but_reports_what_it_has(
     assert_eq!(Play::started(&out), [7]);
 }
 
+/// Its server may be away for longer than the process lives: unwritten, the work would be done again.
+#[test]
+fn what_came_while_the_journal_was_full_is_written_once_it_works_again() {
+    let mut play = Play::up(1);
+    play.server(FromServer::Grant(grant(1, lease(0, 5))));
+    play.feed(Input::Disconnected { jitter: 0 });
+    let finished = Input::HandlerFinished {
+        lease: lease(0, 5),
+        ended: ok(),
+    };
+    let _ = play.session.handle(finished, play.now);
+    let unwritten = Input::Journaled {
+        lease: lease(0, 5),
+        entry: Entry::Finish,
+        ok: false,
+    };
+    let _ = play.session.handle(unwritten, play.now);
+    let written = |out: &[Output]| {
+        let finish = |o: &&Output| matches!(o, Output::Journal(JournalOp::Finish(_)));
+        out.iter().filter(finish).count()
+    };
+    assert_eq!(written(&play.feed(Input::JournalHealthy(true))), 1);
+    // Once, since it stands there now.
+    assert_eq!(written(&play.feed(Input::JournalHealthy(true))), 0);
+}
+
+#[test]
+fn told_again_to_leave_with_less_time_what_stops_already_is_given_less() {
+    let mut play = Play::up(1);
+    let slow = v1::Grant {
+        grace_ms: 60_000,
+        ..grant(1, lease(0, 5))
+    };
+    play.server(FromServer::Grant(slow));
+    play.feed(Input::Drain { grace_ms: 40_000 });
+    assert_eq!(Play::stopped(&play.pass(31_000)), [(5, 10_000)]);
+    assert_eq!(
+        Play::stopped(&play.feed(Input::Drain { grace_ms: 0 })),
+        [(5, 0)]
+    );
+}
+
 #[test]
 fn an_attempt_that_does_not_die_after_the_session_ends_the_process() {
     let mut play = Play::up(1);
