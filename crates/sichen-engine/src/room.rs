@@ -109,16 +109,30 @@ pub struct Waiting {
     pub more: bool,
 }
 
+/// What `walk` finds.
+fn walked_along<'a>(
+    walk: Walk,
+    waiting: &'a BTreeMap<Place, Box<Waiting>>,
+    offered: &impl Fn(&Waiting) -> bool,
+) -> (Vec<&'a Waiting>, Walk) {
+    let (found, walked) = walk.along(waiting, |waiting| offered(waiting));
+    (
+        found.into_iter().map(|waiting| &**waiting).collect(),
+        walked,
+    )
+}
+
 /// What the window that follows from `seen` shows; of a job no more than there are free slots.
 fn shown<'a>(
     seen: Seen,
     free: u32,
     waiting: &'a BTreeMap<Place, Box<Waiting>>,
     offered: &impl Fn(&Waiting) -> bool,
-) -> (Vec<&'a Box<Waiting>>, Walk) {
+) -> (Vec<&'a Waiting>, Walk) {
     let window = seen.window(HEADS);
     let job = window.job.min(free);
-    Walk::new(Window { job, ..window }, Place::FIRST).along(waiting, |w| offered(w))
+    let walk = Walk::new(Window { job, ..window }, Place::FIRST);
+    walked_along(walk, waiting, offered)
 }
 
 impl Waiting {
@@ -201,7 +215,7 @@ impl Pool {
     }
 
     /// What a plan for so many free slots is shown.
-    fn window(&mut self, free: u32, offered: impl Fn(&Waiting) -> bool) -> Vec<&Box<Waiting>> {
+    fn window(&mut self, free: u32, offered: impl Fn(&Waiting) -> bool) -> Vec<&Waiting> {
         let (mut found, mut walked) = shown(self.seen, free, &self.waiting, &offered);
         if self.seen.note(&walked) {
             (found, walked) = shown(self.seen, free, &self.waiting, &offered);
@@ -210,8 +224,8 @@ impl Pool {
         self.plans = self.plans.wrapping_add(1);
         if walked.is_cut() && self.plans.is_multiple_of(Window::ROUND_EACH) {
             let after = self.round.take().unwrap_or(Place::FIRST);
-            let (more, walked) =
-                Walk::new(Window::ROUND, after).along(&self.waiting, |w| offered(w));
+            let walk = Walk::new(Window::ROUND, after);
+            let (more, walked) = walked_along(walk, &self.waiting, &offered);
             self.round = walked.is_full().then_some(walked.at());
             let known: BTreeSet<RunId> = found.iter().map(|w| w.run()).collect();
             found.extend(more.into_iter().filter(|w| !known.contains(&w.run())));

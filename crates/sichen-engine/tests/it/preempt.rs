@@ -55,7 +55,11 @@ fn preempt(cluster: &Cluster, node: &Node) {
 fn asked(node: &Node, session: SessionId) -> Vec<ShardKey> {
     let messages = node.messages(session).into_iter();
     let asked = messages.map(|message| match message {
-        ToWorker::Cancel { key, reason, .. } if reason == StopReason::Preempted => key,
+        ToWorker::Cancel {
+            key,
+            reason: StopReason::Preempted,
+            ..
+        } => key,
         other => panic!("{other:?}"),
     });
     asked.collect()
