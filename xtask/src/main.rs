@@ -10,11 +10,14 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod bench;
+mod chart;
 mod codegen;
 mod console;
+mod dist;
 mod failover;
 mod licences;
 mod limits;
+mod sbom;
 mod schema;
 mod schemathesis;
 mod services;
@@ -74,6 +77,10 @@ enum Command {
     },
     /// Generate, check, test and build the console
     Console(console::Options),
+    /// Render the Helm chart with Helm, and judge what comes of it by the schemas of Kubernetes
+    Chart(chart::Options),
+    /// Build and pack what is handed to others: program, manual, completions, contents, checksums
+    Dist(dist::Options),
     /// Ask a running server what its description allows and forbids, and judge the answers by it
     Schemathesis(schemathesis::Options),
     /// Generate the protocol code from the .proto files
@@ -106,6 +113,8 @@ fn run(cli: Cli) -> Result<()> {
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),
         Command::Console(options) => console::run(&options),
+        Command::Chart(options) => chart::run(&options),
+        Command::Dist(options) => dist::run(&options),
         Command::Schemathesis(options) => schemathesis::run(&options),
         Command::Limits { check } => limits::run(check),
         Command::Codegen { check } => codegen::run(&workspace::root(), check),

@@ -138,6 +138,10 @@ pub fn run(options: &Options) -> Result<()> {
     let mut done = vec![stage::run("build", build())?];
     if done[0].ok {
         let binary = binary_path()?;
+        // What is deployed is started on a root that can't be written.
+        if !Path::new("/usr/bin/bwrap").exists() {
+            services::install(&["bubblewrap"])?;
+        }
         done.push(stage::run("tests", tests(options, nextest, &binary))?);
         if !options.without.contains(&Part::Sim) && options.filters.is_empty() {
             done.push(stage::run("hours", simulated_hours())?);

@@ -14,8 +14,8 @@ use tracing_subscriber::EnvFilter;
 use crate::command::{
     alerts, audit, backfill, backup, calendar, cancel, capacity, clock, completions, config,
     dead_letters, demo, describe, dev, doctor, documents, drill, due, events, explain, fence,
-    forecast, get, import, jobs, logs, namespace, new, next, report, restore, revisions, run, runs,
-    schema, server, shards, token, trace, verify, worker,
+    forecast, get, import, jobs, logs, man, namespace, new, next, ready, report, restore,
+    revisions, run, runs, schema, server, shards, token, trace, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::logging;
@@ -74,6 +74,7 @@ pub enum Command {
     Delete(jobs::Delete),
     Verify(verify::Verify),
     Doctor(doctor::Doctor),
+    Ready(ready::Ready),
     Audit(audit::Audit),
     #[command(subcommand)]
     Drill(drill::Command),
@@ -101,6 +102,7 @@ pub enum Command {
     Alerts(alerts::Alerts),
     Config(config::Config),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// The whole program: reads the arguments, runs the command, says how it ended.
@@ -305,6 +307,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Resume(args) => jobs::resume(args).await,
         Command::Delete(args) => jobs::delete(args).await,
         Command::Doctor(args) => doctor::run(args).await,
+        Command::Ready(args) => ready::run(args).await,
         Command::Verify(args) => verify::check(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Drill(command) => drill::run(command).await,
@@ -338,6 +341,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Alerts(args) => alerts::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::print(&args),
+        Command::Man(args) => man::write(&args),
     }
 }
 

@@ -26,6 +26,8 @@ use crate::trust;
 
 /// The longest that one request may take.
 const TIMEOUT: Duration = Duration::from_secs(40);
+/// The longest that a server may take to say whether it is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often a request that may be repeated is sent.
 const TRIES: u32 = 3;
 
@@ -123,51 +125,68 @@ fn address(text: &str) -> Result<Url, Failure> {
     })
 }
 
+/// Whom a client believes.
+fn trust_of(connection: &Connection, base: &Url) -> Result<rustls::ClientConfig, Failure> {
+    let ca_file = connection.ca_file.as_deref();
+    let for_tls = [
+        ("--ca-file", ca_file),
+        ("--tls-cert", connection.tls_cert.as_deref()),
+    ];
+    let for_tls = for_tls
+        .into_iter()
+        .find_map(|(flag, path)| Some((flag, path?)));
+    match (base.scheme(), for_tls) {
+        ("https", _) => trust::config(ca_file, connection.own()),
+        (_, None) => trust::none(),
+        (_, Some((flag, path))) => Err(Failure::usage(format!(
+            "SC7001: {flag} {} is for https, and {} is not encrypted; write https://, \
+             or leave the file out",
+            path.display(),
+            connection.server
+        ))),
+    }
+}
+
+/// With what right it asks.
+fn token_of(connection: &Connection) -> Result<String, Failure> {
+    let path = match &connection.token_file {
+        Some(path) => path.clone(),
+        None => data_dir::default().join(auth::TOKEN_FILE),
+    };
+    // A certificate may say who asks; then no token need be there.
+    let alone = connection.own().is_some() && connection.token_file.is_none() && !path.exists();
+    if alone {
+        return Ok(String::new());
+    }
+    auth::read(&path).map_err(|error| {
+        let text = format!(
+            "{error}\n  a server makes it in its data directory at its first start (`sichen dev` \
+             starts one here); name it with --token-file or SICHEN_TOKEN_FILE"
+        );
+        Failure::new(Exit::Denied, text)
+    })
+}
+
 /// Parts of an address's query.
 pub type Query = Vec<(&'static str, String)>;
 
 impl Client {
     /// Reads the token; connects at the first request.
     pub fn new(connection: &Connection) -> Result<Self, Failure> {
+        // A wrong address is said before a token that is not there.
         let base = address(&connection.server)?;
-        let ca_file = connection.ca_file.as_deref();
-        let for_tls = [
-            ("--ca-file", ca_file),
-            ("--tls-cert", connection.tls_cert.as_deref()),
-        ];
-        let for_tls = for_tls
-            .into_iter()
-            .find_map(|(flag, path)| Some((flag, path?)));
-        let trust = match (base.scheme(), for_tls) {
-            ("https", _) => trust::config(ca_file, connection.own())?,
-            (_, None) => trust::none()?,
-            (_, Some((flag, path))) => {
-                return Err(Failure::usage(format!(
-                    "SC7001: {flag} {} is for https, and {} is not encrypted; write https://, \
-                     or leave the file out",
-                    path.display(),
-                    connection.server
-                )));
-            }
-        };
-        let path = match &connection.token_file {
-            Some(path) => path.clone(),
-            None => data_dir::default().join(auth::TOKEN_FILE),
-        };
-        // A certificate may say who asks; then no token need be there.
-        let alone = connection.own().is_some() && connection.token_file.is_none() && !path.exists();
-        let token = if alone {
-            Ok(String::new())
-        } else {
-            auth::read(&path)
-        };
-        let token = token.map_err(|error| {
-            let text = format!(
-                "{error}\n  a server makes it in its data directory at its first start (`sichen dev` \
-                 starts one here); name it with --token-file or SICHEN_TOKEN_FILE"
-            );
-            Failure::new(Exit::Denied, text)
-        })?;
+        let trust = trust_of(connection, &base)?;
+        Self::with(base, trust, token_of(connection)?)
+    }
+
+    /// One that shows no token, for what everybody may ask.
+    pub fn nobody(connection: &Connection) -> Result<Self, Failure> {
+        let base = address(&connection.server)?;
+        let trust = trust_of(connection, &base)?;
+        Self::with(base, trust, String::new())
+    }
+
+    fn with(base: Url, trust: rustls::ClientConfig, token: String) -> Result<Self, Failure> {
         let http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
             .redirect(reqwest::redirect::Policy::none())
@@ -176,6 +195,19 @@ impl Client {
             .build()
             .map_err(|e| Failure::new(Exit::Failed, format!("no HTTP client: {e}")))?;
         Ok(Self { http, base, token })
+    }
+
+    /// Whether the server can do its work, and what it says of that.
+    pub async fn ready(&self) -> Result<(bool, String), Failure> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("readyz");
+        }
+        let answer = self.http.get(url).timeout(READY_TIMEOUT).send().await;
+        let answer = answer.map_err(|e| self.unreachable(&e))?;
+        let is_ready = answer.status().is_success();
+        let health: wire::Health = self.read(answer).await?;
+        Ok((is_ready, health.status))
     }
 
     fn url(&self, path: &[&str], query: &Query) -> Url {

@@ -7,7 +7,7 @@ use clap::Command;
 
 /// What people want to do, and the commands for it.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Begin", &["demo", "dev", "doctor", "completions"]),
+    ("Begin", &["demo", "dev", "doctor", "completions", "man"]),
     (
         "Say what is to run",
         &[
@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "server",
             "worker",
+            "ready",
             "config",
             "backup",
             "restore",

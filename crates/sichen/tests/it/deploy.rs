@@ -112,3 +112,19 @@ fn systemd_takes_the_units_and_finds_the_server_well_shut_in() {
         }
     }
 }
+
+#[test]
+fn there_is_a_manual_page_for_each_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().to_str().unwrap();
+    assert!(command(&["man", at]).output().unwrap().status.success());
+    let page = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(
+        page("sichen.1").contains("sichen\\-server(1)"),
+        "{}",
+        page("sichen.1")
+    );
+    assert!(page("sichen-backfill-start.1").contains("\\-\\-from"));
+    let nowhere = command(&["man", &format!("{at}/none")]).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(2));
+}

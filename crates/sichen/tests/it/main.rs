@@ -24,6 +24,7 @@ mod database;
 mod dead_letters;
 mod demo;
 mod deploy;
+mod deploy_containers;
 mod drill;
 mod examples;
 mod export;
