@@ -18,7 +18,7 @@ use clap::Args;
 use crate::{sbom, stage, workspace};
 
 /// The largest program that is handed out, in bytes.
-const MAX_PROGRAM_BYTES: u64 = 48 << 20;
+const MAX_PROGRAM_BYTES: u64 = 64 << 20;
 /// Shells and the names of their files.
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "completions/sichen.bash"),

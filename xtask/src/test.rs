@@ -66,6 +66,8 @@ pub enum Part {
     Faketime,
     /// What a real Prometheus reads of a server
     Prometheus,
+    /// Alerts by a real mail server
+    Mail,
     /// The console, in a real browser against a real server and workers
     Console,
 }
@@ -82,6 +84,7 @@ impl Part {
             Part::Mariadb => "the fence kit for MySQL and MariaDB",
             Part::Pgbouncer => "the store through pgbouncer in transaction mode",
             Part::Faketime => "real servers whose clocks are minutes apart",
+            Part::Mail => "alerts by mail",
             Part::Prometheus => "the metrics as Prometheus and promtool read them",
             Part::Console => "the console: its checks, its build, and what it does in a browser",
         }
@@ -96,6 +99,7 @@ impl Part {
             Part::Pgbouncer => Some(Service::Pgbouncer),
             Part::Faketime => Some(Service::Faketime),
             Part::Prometheus => Some(Service::Prometheus),
+            Part::Mail => Some(Service::Mail),
         }
     }
 }

@@ -46,9 +46,33 @@ export const alertsEn = {
     rules: {
       failures: {
         title: "Runs failed",
-        when: "The last run of a job failed, or did in part. Failures whose texts differ by numbers and ids alone are one alert.",
+        when: "The last run of a job failed. Failures whose texts differ by numbers and ids alone are one alert.",
         usually: "at once, after one failed run",
         toDo: "Read the failure, mend its cause, retry the failed shards.",
+      },
+      partial: {
+        title: "Runs succeeded in part alone",
+        when: "The last run of a job succeeded in part: some of its shards failed for good.",
+        usually: "at once, after one such run",
+        toDo: "Read the failures, mend their cause, retry the failed shards.",
+      },
+      surge: {
+        title: "Many things fail at once",
+        when: "So many different causes of failures are open that one may be behind them all.",
+        usually: "from 10 causes on",
+        toDo: "Look at what was changed last, and at what all of them need.",
+      },
+      dead_letters: {
+        title: "Dead letters wait for somebody",
+        when: "Shards that failed for good lie there, neither retried nor discarded.",
+        usually: "after 1 hour",
+        toDo: "Retry them, or discard them with a reason.",
+      },
+      slower: {
+        title: "A run takes longer than usual",
+        when: "A run runs for longer than the history of its job lets one expect.",
+        usually: "by 1 minute at least, after 10 runs",
+        toDo: "See what it waits for; a timeout ends what hangs.",
       },
       not_started: {
         title: "Runs did not start in time",
@@ -79,6 +103,42 @@ export const alertsEn = {
         when: "Shards wait in a pool to which no worker is connected.",
         usually: "after 2 minutes",
         toDo: "Start a worker for that pool.",
+      },
+      backlog: {
+        title: "Runs wait, though there are workers",
+        when: "A run that could begin waits, though its pool has workers.",
+        usually: "after 10 minutes",
+        toDo: "Start more workers, or move jobs to other hours.",
+      },
+      capacity_exhausted: {
+        title: "A capacity is exhausted",
+        when: "All of a capacity is held, and somebody waits for it.",
+        usually: "after 10 minutes",
+        toDo: "See who holds it, or raise its limit.",
+      },
+      no_lease: {
+        title: "Shards are held by nobody alive",
+        when: "Shards are held under a session that is over, and nobody takes them back.",
+        usually: "after 1 minute",
+        toDo: "See whether a transaction holds the database up.",
+      },
+      no_owner: {
+        title: "Duties are in nobody's hands",
+        when: "A duty is in no live server's hands.",
+        usually: "after 30 seconds",
+        toDo: "Start servers, and see whether the database is held up.",
+      },
+      owner_flapping: {
+        title: "Duties go from server to server",
+        when: "A duty changed hands again and again.",
+        usually: "6 times within 10 minutes",
+        toDo: "Look at the server that comes and goes: its log and its machine.",
+      },
+      old_transaction: {
+        title: "A transaction holds the database up",
+        when: "A transaction of others has been open in the store's database for long.",
+        usually: "after 5 minutes",
+        toDo: "End it in the database.",
       },
       clock_step: {
         title: "The store's clock stepped",

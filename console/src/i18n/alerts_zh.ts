@@ -47,9 +47,33 @@ export const alertsZh: Words<typeof alertsEn> = {
     rules: {
       failures: {
         title: "运行失败",
-        when: "作业最近一次运行失败或部分失败。文字只有数字和编号不同的失败算一个告警。",
+        when: "作业最近一次运行失败。文字只有数字和编号不同的失败算一个告警。",
         usually: "失败一次后立刻",
         toDo: "阅读失败信息，消除原因，重试失败的分片。",
+      },
+      partial: {
+        title: "运行只有部分成功",
+        when: "作业最近一次运行只有部分成功：有分片最终失败。",
+        usually: "出现一次后立刻",
+        toDo: "阅读失败信息，消除原因，重试失败的分片。",
+      },
+      surge: {
+        title: "许多不同的失败同时发生",
+        when: "同时存在的失败原因多到背后可能是同一个原因。",
+        usually: "从 10 个原因起",
+        toDo: "看最后改了什么，以及它们共同依赖什么。",
+      },
+      dead_letters: {
+        title: "死信在等人处理",
+        when: "有死信，既没有重试也没有丢弃。",
+        usually: "1 小时后",
+        toDo: "重试，或写明理由丢弃。",
+      },
+      slower: {
+        title: "运行比平常慢",
+        when: "运行的时间超出了它的作业的历史。",
+        usually: "有 10 次运行之后，至少长 1 分钟",
+        toDo: "查看它在等什么；超时会结束卡住的运行。",
       },
       not_started: {
         title: "运行没有按时开始",
@@ -80,6 +104,42 @@ export const alertsZh: Words<typeof alertsEn> = {
         when: "有分片在等待，而它的节点池没有连接任何工作节点。",
         usually: "2 分钟后",
         toDo: "为该节点池启动一个工作节点。",
+      },
+      backlog: {
+        title: "有工作节点，运行却在等待",
+        when: "节点池有工作节点，可以开始的运行却在等待。",
+        usually: "10 分钟后",
+        toDo: "增加工作节点，或把作业挪到别的时间。",
+      },
+      capacity_exhausted: {
+        title: "容量用尽",
+        when: "容量已全部被持有，而且有人在等它。",
+        usually: "10 分钟后",
+        toDo: "查看谁在持有，或提高上限。",
+      },
+      no_lease: {
+        title: "分片的持有者已不在",
+        when: "分片由已经结束的会话持有，没有人收回。",
+        usually: "1 分钟后",
+        toDo: "查看是否有事务拖住了数据库。",
+      },
+      no_owner: {
+        title: "职责无人负责",
+        when: "职责不在任何存活的服务端手中。",
+        usually: "30 秒后",
+        toDo: "启动服务端，并查看数据库是否被拖住。",
+      },
+      owner_flapping: {
+        title: "职责来回转手",
+        when: "职责一再换手。",
+        usually: "10 分钟内 6 次",
+        toDo: "检查来来去去的那个服务端：它的日志和机器。",
+      },
+      old_transaction: {
+        title: "有事务拖住数据库",
+        when: "别人的事务在存储的数据库中开了很久。",
+        usually: "5 分钟后",
+        toDo: "在数据库中结束它。",
       },
       clock_step: {
         title: "存储的时钟跳变",

@@ -5,11 +5,21 @@ import { Rows, Section, To } from "../ui/parts";
 
 export const RULES = [
   "failures",
+  "partial",
+  "surge",
+  "dead_letters",
+  "slower",
   "not_started",
   "missed",
   "late",
   "no_success",
   "no_worker",
+  "backlog",
+  "capacity_exhausted",
+  "no_lease",
+  "no_owner",
+  "owner_flapping",
+  "old_transaction",
   "clock_step",
 ] as const;
 
@@ -28,14 +38,26 @@ export function useRuleWords(): (rule: string) => RuleWords {
   return (rule) => alerts.rules[rule as Rule] ?? { title: rule, when: "", usually: "", toDo: "" };
 }
 
+type Page = "deadLetters" | "workers" | "audit" | "cluster" | "jobs" | "runs" | "capacities";
+
 /** The page that a rule's condition can be seen on. */
-const PLACES: Record<Rule, [string, "deadLetters" | "workers" | "audit" | "cluster" | "jobs"]> = {
+const PLACES: Record<Rule, [string, Page]> = {
   failures: ["/dead-letters", "deadLetters"],
+  partial: ["/dead-letters", "deadLetters"],
+  surge: ["/dead-letters", "deadLetters"],
+  dead_letters: ["/dead-letters", "deadLetters"],
+  slower: ["/runs?state=running", "runs"],
   not_started: ["/workers", "workers"],
   missed: ["/audit", "audit"],
   late: ["/cluster", "cluster"],
   no_success: ["/jobs", "jobs"],
   no_worker: ["/workers", "workers"],
+  backlog: ["/workers", "workers"],
+  capacity_exhausted: ["/capacities", "capacities"],
+  no_lease: ["/workers", "workers"],
+  no_owner: ["/cluster", "cluster"],
+  owner_flapping: ["/cluster", "cluster"],
+  old_transaction: ["/cluster", "cluster"],
   clock_step: ["/cluster", "cluster"],
 };
 

@@ -89,12 +89,21 @@ function Subject({ rule, of }: { rule: string; of: Alert["subjects"][number] }) 
   );
 }
 
+/** Rules whose subjects are pools. */
+const OF_POOLS = ["no_worker", "backlog", "no_lease"];
+/** Rules whose subjects are duties, or transactions in the database. */
+const OF_SERVERS = ["no_owner", "owner_flapping", "old_transaction"];
+
 /** The subject alone, as a link to its page. */
 export function SubjectLink({ rule, subject }: { rule: string; subject: string }) {
   const { alerts } = useWords();
   if (rule === "late") return <To to="/jobs?state=late">{alerts.lateJobs}</To>;
   if (rule === "clock_step") return <To to="/cluster">{alerts.clock}</To>;
-  if (rule === "no_worker") return <To to={poolAddress(subject)}>{subject}</To>;
+  if (OF_POOLS.includes(rule)) return <To to={poolAddress(subject)}>{subject}</To>;
+  if (rule === "capacity_exhausted") {
+    return <To to={`/capacities/${encodeURIComponent(subject)}`}>{subject}</To>;
+  }
+  if (OF_SERVERS.includes(rule)) return <To to="/cluster">{subject}</To>;
   const job = jobOf(subject);
   return job === null ? <span>{subject}</span> : <To to={jobAddress(job)}>{subject}</To>;
 }
@@ -105,7 +114,7 @@ const poolAddress = (pool: string) => `/workers?pool=${encodeURIComponent(pool)}
 function Links({ rule, subject, cause }: { rule: string; subject: string; cause: string }) {
   const { alerts } = useWords();
   const name = <SubjectLink rule={rule} subject={subject} />;
-  if (rule === "no_worker") {
+  if (OF_POOLS.includes(rule)) {
     return (
       <>
         <Strong>{name}</Strong>
@@ -113,7 +122,8 @@ function Links({ rule, subject, cause }: { rule: string; subject: string; cause:
       </>
     );
   }
-  if (jobOf(subject) === null) return name;
+  const isOther = rule === "capacity_exhausted" || OF_SERVERS.includes(rule);
+  if (isOther || jobOf(subject) === null) return name;
   const run = runOf(subject, cause);
   const named = `job=${encodeURIComponent(subject)}`;
   return (
@@ -121,6 +131,8 @@ function Links({ rule, subject, cause }: { rule: string; subject: string; cause:
       <Strong>{name}</Strong>
       {run !== null && <To to={`/runs/${encodeURIComponent(run)}`}>{alerts.failedRun}</To>}
       {rule === "failures" && <To to={`/runs?${named}&state=failed`}>{alerts.runs}</To>}
+      {rule === "partial" && <To to={`/runs?${named}&state=partial`}>{alerts.runs}</To>}
+      {rule === "dead_letters" && <To to={`/dead-letters?${named}`}>{alerts.runs}</To>}
       {rule === "not_started" && (
         <To to={`/runs?${named}&state=cancelled`}>{alerts.cancelledRuns}</To>
       )}

@@ -19,6 +19,7 @@
 
 pub mod judge;
 pub mod notice;
+mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,6 +28,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::lifecycle::words;
 use crate::name::JobName;
+
+pub use rule::{Policy, Rule};
 
 /// Subjects of one alert that are named and looked after; of others it is known only that there are more.
 pub const MAX_MEMBERS: usize = 100;
@@ -45,26 +48,6 @@ pub const CALM: SignedDuration = SignedDuration::from_mins(5);
 const FLAP: SignedDuration = SignedDuration::from_mins(1);
 
 words! {
-    /// What an alert is about. The names are those of the rules for Prometheus.
-    Rule {
-        /// The last run of a job failed, or did in part.
-        Failures = "failures",
-        /// A run did not start before its latest start.
-        NotStarted = "not_started",
-        /// Planned instants were missed and will not run.
-        Missed = "missed",
-        /// Planned instants pass undecided.
-        Late = "late",
-        /// A job has had no success for too long, whether it ran or not.
-        NoSuccess = "no_success",
-        /// Shards wait in a pool that has no worker.
-        NoWorker = "no_worker",
-        /// The store's clock stepped ahead and is not believed.
-        ClockStep = "clock_step",
-    }
-}
-
-words! {
     /// How far an alert has come.
     Phase {
         /// The condition holds, but not for long enough yet.
@@ -75,57 +58,6 @@ words! {
         Over = "over",
         /// No alert: since when a watched job has had no success.
         Watched = "watched",
-    }
-}
-
-/// How one rule is applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// Whether it is looked for at all.
-    pub on: bool,
-    /// How long the condition must hold before it is told.
-    pub hold: SignedDuration,
-    /// How long it must be gone before its end is told.
-    pub clear: SignedDuration,
-    /// After how long it is told again while it lasts.
-    pub repeat: SignedDuration,
-    /// Of [`Rule::Failures`]: how many runs of a job in a row must have failed.
-    pub in_a_row: u32,
-    /// Who is told; empty: everybody.
-    pub receivers: Vec<String>,
-}
-
-impl Policy {
-    /// What holds where nothing else is said.
-    #[must_use]
-    pub fn usual(rule: Rule) -> Self {
-        let (hold, clear) = match rule {
-            Rule::Late => (60, 60),
-            Rule::NoWorker => (120, 60),
-            Rule::Failures
-            | Rule::NotStarted
-            | Rule::Missed
-            | Rule::NoSuccess
-            | Rule::ClockStep => (0, 0),
-        };
-        Self {
-            on: true,
-            hold: SignedDuration::from_secs(hold),
-            clear: SignedDuration::from_secs(clear),
-            repeat: SignedDuration::from_hours(4),
-            in_a_row: 1,
-            receivers: Vec::new(),
-        }
-    }
-
-    /// How long the condition of an alert that came back so many times must be gone.
-    #[must_use]
-    pub fn clear_after(&self, flaps: u32) -> SignedDuration {
-        if flaps == 0 {
-            return self.clear;
-        }
-        let doubled = doubled(self.clear.max(FLAP), flaps - 1);
-        doubled.min(self.repeat.max(self.clear))
     }
 }
 
@@ -163,6 +95,8 @@ pub struct Settings {
     pub silences: Vec<Silence>,
     /// The names of all receivers.
     pub receivers: Vec<String>,
+    /// How often it is said outside that alerts work.
+    pub heartbeat: Option<SignedDuration>,
 }
 
 impl Settings {

@@ -10,20 +10,24 @@
 //! - A receiver that does not answer keeps nobody else waiting for longer than one try, and keeps no node
 //!   from stopping: what was not answered is still written, and sent by who comes next.
 //! - What is written is sent though the look failed.
+//! - Outside it is said that alerts work only after a look that went well, by a node whose lease lasts: its
+//!   store was written to no longer ago than that.
 //!
 //! # Not here
 //! What is an alert (`sichen_core::alert`), the way to a receiver ([`Sender`], kept by the server).
 
+mod cluster;
 mod look;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::alert::notice::{MAX_AT_ONCE, MAX_WAITING, Notice, Tried, again, body};
-use sichen_core::alert::{Alert, Key, MAX_ALERTS, Phase, Settings, What, step};
+use sichen_core::alert::{Alert, Finding, Key, MAX_ALERTS, Phase, Settings, What, step};
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Error, Fence, SaveAlerts};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +43,14 @@ pub type Sent<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>
 pub trait Sender: fmt::Debug + Send + Sync + 'static {
     /// Sends a notice to its receiver, within a bounded time.
     fn send<'a>(&'a self, notice: &'a Notice) -> Sent<'a>;
+    /// Says outside that alerts work, within a bounded time.
+    fn beat(&self) -> Sent<'_>;
+}
+
+/// What is wrong around the store, which it does not know itself.
+pub trait Around: fmt::Debug + Send + Sync + 'static {
+    /// What was found last.
+    fn found(&self, now: Timestamp) -> Vec<Finding>;
 }
 
 /// Looks for what is wrong, and tells it.
@@ -46,10 +58,13 @@ pub trait Sender: fmt::Debug + Send + Sync + 'static {
 pub struct Alerter {
     context: Context,
     coordinator: Arc<Coordinator>,
-    settings: Arc<Settings>,
-    sender: Arc<dyn Sender>,
+    telling: Mutex<Telling>,
     /// When it is looked next; before that it is only sent.
     look_at: Mutex<Timestamp>,
+    /// When it is said outside next that alerts work.
+    beat_at: Mutex<Timestamp>,
+    /// Whether that went well the last time.
+    beaten: AtomicBool,
     turns: Mutex<look::Turns>,
 }
 
@@ -60,9 +75,10 @@ impl Alerter {
         Self {
             context,
             coordinator,
-            settings: telling.settings,
-            sender: telling.sender,
+            telling: Mutex::new(telling),
             look_at: Mutex::new(Timestamp::MIN),
+            beat_at: Mutex::new(Timestamp::MIN),
+            beaten: AtomicBool::new(true),
             turns: Mutex::default(),
         }
     }
@@ -70,7 +86,16 @@ impl Alerter {
     /// From one look to the next.
     #[must_use]
     pub fn every(&self) -> SignedDuration {
-        self.settings.every
+        locked(&self.telling).settings.every
+    }
+
+    /// Goes by these from the next pass on, which begins with a look.
+    pub fn retell(&self, settings: Arc<Settings>, sender: Arc<dyn Sender>) {
+        let mut telling = locked(&self.telling);
+        telling.settings = settings;
+        telling.sender = sender;
+        *locked(&self.look_at) = Timestamp::MIN;
+        *locked(&self.beat_at) = Timestamp::MIN;
     }
 
     /// One look if it is time, and what is to be sent; when there is something to do again, if that is
@@ -85,35 +110,80 @@ impl Alerter {
     ) -> Result<Option<Timestamp>, Error> {
         let Some(fence) = self.coordinator.fence(&DutyKey::Alerts, now) else {
             *locked(&self.look_at) = Timestamp::MIN;
+            *locked(&self.beat_at) = Timestamp::MIN;
             return Ok(None);
         };
-        let looked = if now >= *locked(&self.look_at) {
-            self.look(&fence, now).await
+        let told = locked(&self.telling).clone();
+        let is_time = now >= *locked(&self.look_at);
+        let looked = if is_time {
+            self.look(&told, &fence, now).await
         } else {
             Ok(())
         };
-        if looked.is_ok() && now >= *locked(&self.look_at) {
-            let next = now.checked_add(self.settings.every);
+        if looked.is_ok() && is_time {
+            let next = now.checked_add(told.settings.every);
             *locked(&self.look_at) = next.unwrap_or(Timestamp::MAX);
         }
-        let sent = self.send(&fence, now, stop).await;
+        let beat = async {
+            if is_time && looked.is_ok() {
+                self.beat(&told, now, stop).await;
+            }
+        };
+        let (sent, ()) = futures::join!(self.send(&told, &fence, now, stop), beat);
         looked?;
         let look_at = *locked(&self.look_at);
         Ok(Some(sent?.map_or(look_at, |due| due.min(look_at))))
     }
 
-    async fn look(&self, fence: &Fence, now: Timestamp) -> Result<(), Error> {
+    /// Says outside that alerts work, if it is time. Whoever can't be reached now is called after the next
+    /// look.
+    async fn beat(&self, told: &Telling, now: Timestamp, stop: &CancellationToken) {
+        let Some(every) = told.settings.heartbeat else {
+            return;
+        };
+        if now < *locked(&self.beat_at) {
+            return;
+        }
+        let answer = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            answer = told.sender.beat() => answer,
+        };
+        let went_well = self.beaten.swap(answer.is_ok(), Ordering::Relaxed);
+        match answer {
+            Ok(()) => {
+                let next = now.checked_add(every);
+                *locked(&self.beat_at) = next.unwrap_or(Timestamp::MAX);
+            }
+            Err(why) if went_well => {
+                tracing::warn!(
+                    why,
+                    "the heartbeat of alerts could not be sent; it is tried again"
+                );
+            }
+            Err(_) => {}
+        }
+    }
+
+    async fn look(&self, told: &Telling, fence: &Fence, now: Timestamp) -> Result<(), Error> {
         let store = &*self.context.store;
         let known = store.list_alerts().await?;
         let watched = known.iter().filter(|a| a.phase == Phase::Watched);
-        let watched = look::watch(store, &self.settings, watched, now).await?;
+        let watched = look::watch(store, &told.settings, watched, now).await?;
         let mut turns = locked(&self.turns).clone();
-        let mut seen = look::seen(store, &self.settings, &known, &mut turns, now).await?;
+        let mut seen = look::seen(store, &told.settings, &known, &mut turns, now).await?;
+        let sessions = store.list_sessions(None).await?;
+        let strained = cluster::strained(store, &told.settings, &known, &sessions, &mut turns, now);
+        seen.findings.extend(strained.await?);
         *locked(&self.turns) = turns;
         let pools = self.coordinator.pools();
-        seen.findings.extend(look::pools(store, pools, now).await?);
+        let pools = look::pools(store, &told.settings, pools, &sessions, now);
+        seen.findings.extend(pools.await?);
+        if let Some(around) = &told.around {
+            seen.findings.extend(around.found(now));
+        }
         seen.findings.extend(watched.findings);
-        let step = step(&self.settings, &known, &seen, now);
+        let step = step(&told.settings, &known, &seen, now);
         self.say_dropped(&step.dropped);
         let mut save = SaveAlerts {
             keep: step.keep,
@@ -123,7 +193,7 @@ impl Alerter {
         save.keep.extend(watched.keep);
         save.forget.extend(watched.forget);
         if !step.tell.is_empty() {
-            save.notices = self.notices(&step.tell, now).await?;
+            save.notices = self.notices(told, &step.tell, now).await?;
         }
         if save == SaveAlerts::default() {
             return Ok(());
@@ -156,7 +226,12 @@ impl Alerter {
     }
 
     /// A notice for each receiver of what is told.
-    async fn notices(&self, tell: &[(What, Alert)], now: Timestamp) -> Result<Vec<Notice>, Error> {
+    async fn notices(
+        &self,
+        told: &Telling,
+        tell: &[(What, Alert)],
+        now: Timestamp,
+    ) -> Result<Vec<Notice>, Error> {
         let waiting = self.context.store.count_notices().await?;
         let mut waiting: BTreeMap<String, usize> = waiting
             .into_iter()
@@ -164,7 +239,7 @@ impl Alerter {
             .collect();
         let mut notices = Vec::new();
         for (what, alert) in tell {
-            for receiver in self.settings.told_of(alert.rule) {
+            for receiver in told.settings.told_of(alert.rule) {
                 let waits = waiting.entry(receiver.clone()).or_default();
                 if *waits >= MAX_WAITING {
                     tracing::error!(
@@ -176,7 +251,7 @@ impl Alerter {
                 }
                 *waits += 1;
                 let id = self.context.ids.uuid();
-                let body = body(id, &self.settings.source, *what, alert, now);
+                let body = body(id, &told.settings.source, *what, alert, now);
                 notices.push(Notice {
                     id,
                     receiver,
@@ -193,6 +268,7 @@ impl Alerter {
     /// Sends what is due; when something is due next, if that is before the next look.
     async fn send(
         &self,
+        told: &Telling,
         fence: &Fence,
         now: Timestamp,
         stop: &CancellationToken,
@@ -204,10 +280,10 @@ impl Alerter {
         }
         let each = due
             .values()
-            .map(|notices| self.send_to_one(fence, notices, now, stop));
+            .map(|notices| self.send_to_one(told, fence, notices, now, stop));
         let sent = futures::future::join_all(each).await;
         sent.into_iter().collect::<Result<(), Error>>()?;
-        let by = now.checked_add(self.settings.every);
+        let by = now.checked_add(told.settings.every);
         let next = store.list_notices(by.unwrap_or(now), 1).await?;
         Ok(next.iter().map(|notice| notice.due_at).min())
     }
@@ -215,6 +291,7 @@ impl Alerter {
     /// Sends these to their receiver, one after another until one fails.
     async fn send_to_one(
         &self,
+        told: &Telling,
         fence: &Fence,
         notices: &[Notice],
         now: Timestamp,
@@ -225,7 +302,7 @@ impl Alerter {
             let answer = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                answer = self.sender.send(notice) => answer,
+                answer = told.sender.send(notice) => answer,
             };
             let failed = answer.is_err();
             tried.push((notice.id, self.judge(notice, answer, now)));

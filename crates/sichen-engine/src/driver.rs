@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::alerts::{Alerter, Sender};
+use crate::alerts::{Alerter, Around, Sender};
 use crate::backfill::Backfiller;
 use crate::context::{Context, IdSource};
 use crate::control::Control;
@@ -62,6 +62,8 @@ pub struct Telling {
     pub settings: Arc<alert::Settings>,
     /// How a notice is sent.
     pub sender: Arc<dyn Sender>,
+    /// What is known of what is around the store.
+    pub around: Option<Arc<dyn Around>>,
 }
 
 impl Settings {
@@ -192,6 +194,16 @@ impl Engine {
     pub fn keep_for(&self, retention: SignedDuration) {
         self.janitor.keep_for(retention);
         self.wake.janitor.notify_one();
+    }
+
+    /// Tells people by these from now on, if this node was started to tell anything; whether it was.
+    pub fn retell(&self, settings: Arc<alert::Settings>, sender: Arc<dyn Sender>) -> bool {
+        let Some(alerter) = &self.alerter else {
+            return false;
+        };
+        alerter.retell(settings, sender);
+        self.wake.alerts.notify_one();
+        true
     }
 
     /// Wires the duties; starts nothing.

@@ -1,4 +1,4 @@
-//! The way of a notice to those who are told: an HTTP POST, signed.
+//! The way of a notice to those who are told: an HTTP POST, signed, or a mail.
 //!
 //! # Invariants
 //! - A request goes to the receiver's address alone: redirects are failures.
@@ -9,6 +9,7 @@
 //! What a notice says, and when it is tried again (`sichen_core::alert::notice`).
 
 pub mod form;
+pub mod mail;
 pub mod signature;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ use rustls::{ClientConfig, RootCertStore};
 use sichen_core::alert::notice::Notice;
 use sichen_engine::alerts::{Sender, Sent};
 
-use form::Form;
+use form::{Form, Language};
+use mail::{Mail, Post};
 
 /// How long one try may take.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,10 +34,28 @@ pub const MAX_RECEIVERS: usize = 20;
 pub const MAX_ANSWER_BYTES: usize = 65_536;
 
 /// Who is told.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     /// By which it is named.
     pub name: String,
+    /// How it is reached.
+    pub way: Way,
+    /// In which words what is for people is said to it.
+    pub language: Language,
+}
+
+/// How a receiver is reached.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// By HTTP.
+    Hook(Hook),
+    /// By a mail server.
+    Mail(Box<Mail>),
+}
+
+/// Who takes a POST.
+#[derive(Clone)]
+pub struct Hook {
     /// Where it is.
     pub url: Url,
     /// With what its notices are signed.
@@ -44,28 +64,58 @@ pub struct Receiver {
     pub form: Form,
 }
 
-impl fmt::Debug for Receiver {
+impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("name", &self.name)
-            .field("form", &self.form)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Hook");
+        shown.field("form", &self.form).finish_non_exhaustive()
     }
 }
 
-/// The receivers of a node, and the client that speaks to them.
+/// The receivers of a node, and the clients that speak to them.
 #[derive(Debug)]
-pub struct Webhooks {
+pub struct Outlets {
     http: Client,
-    receivers: BTreeMap<String, Receiver>,
+    receivers: BTreeMap<String, Outlet>,
+    heartbeat: Option<Heartbeat>,
 }
 
-impl Webhooks {
+/// Who asks outside whether alerts work: an address that is called while they do.
+#[derive(Clone)]
+pub struct Heartbeat(pub Url);
+
+impl fmt::Debug for Heartbeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Heartbeat")
+    }
+}
+
+/// One receiver, ready to be spoken to.
+#[derive(Debug)]
+enum Outlet {
+    Hook(Hook, Language),
+    Mail(Post, Language),
+}
+
+impl Outlet {
+    fn of(receiver: Receiver) -> Result<(String, Self), String> {
+        let language = receiver.language;
+        let outlet = match receiver.way {
+            Way::Hook(hook) => Outlet::Hook(hook, language),
+            Way::Mail(mail) => {
+                let post = Post::new(*mail).map_err(|e| format!("{}: {e}", receiver.name))?;
+                Outlet::Mail(post, language)
+            }
+        };
+        Ok((receiver.name, outlet))
+    }
+}
+
+impl Outlets {
     /// A way to these; connects at the first notice.
     ///
     /// # Errors
     /// If there can be no client.
-    pub fn new(receivers: Vec<Receiver>) -> Result<Self, String> {
+    pub fn new(receivers: Vec<Receiver>, heartbeat: Option<Heartbeat>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let trust = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -81,17 +131,42 @@ impl Webhooks {
             .user_agent(concat!("sichen/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| e.to_string())?;
-        let named = receivers.into_iter().map(|r| (r.name.clone(), r));
+        let named = receivers.into_iter().map(Outlet::of);
         Ok(Self {
             http,
-            receivers: named.collect(),
+            receivers: named.collect::<Result<_, _>>()?,
+            heartbeat,
         })
     }
 
-    async fn post(&self, notice: &Notice) -> Result<(), String> {
+    async fn deliver(&self, notice: &Notice) -> Result<(), String> {
         let receiver = self.receivers.get(&notice.receiver);
-        let receiver = receiver.ok_or("no receiver of this name is configured here")?;
-        let body = receiver.form.body(&notice.body);
+        match receiver.ok_or("no receiver of this name is configured here")? {
+            Outlet::Hook(hook, language) => self.post(hook, *language, notice).await,
+            Outlet::Mail(post, language) => post.send(notice, *language).await,
+        }
+    }
+
+    /// Says outside that alerts work.
+    async fn call(&self) -> Result<(), String> {
+        let Some(Heartbeat(url)) = &self.heartbeat else {
+            return Ok(());
+        };
+        let answer = self.http.get(url.clone()).send().await;
+        let status = answer.map_err(|e| told(&e))?.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(format!("answered {status}")),
+        }
+    }
+
+    async fn post(
+        &self,
+        receiver: &Hook,
+        language: Language,
+        notice: &Notice,
+    ) -> Result<(), String> {
+        let body = receiver.form.body(&notice.body, language);
         let mut request = self
             .http
             .post(receiver.url.clone())
@@ -111,9 +186,13 @@ impl Webhooks {
     }
 }
 
-impl Sender for Webhooks {
+impl Sender for Outlets {
     fn send<'a>(&'a self, notice: &'a Notice) -> Sent<'a> {
-        Box::pin(self.post(notice))
+        Box::pin(self.deliver(notice))
+    }
+
+    fn beat(&self) -> Sent<'_> {
+        Box::pin(self.call())
     }
 }
 

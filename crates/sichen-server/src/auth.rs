@@ -223,6 +223,21 @@ pub fn read(path: &Path) -> Result<String, Error> {
     }
 }
 
+/// The text of the file `path`, which its owner alone may read: a secret that others have chosen, and that may
+/// be short.
+///
+/// # Errors
+/// As [`read`], but for how it looks: it must not be empty.
+pub fn read_short(path: &Path) -> Result<String, Error> {
+    let text = read_private(path)?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        let path = path.to_owned();
+        return Err(Error::Empty { path, chars: 0 });
+    }
+    Ok(secret.to_owned())
+}
+
 /// What makes a token one that nobody has drawn at random.
 fn guessable(token: &[u8]) -> Option<&'static str> {
     let mut different = token.to_vec();

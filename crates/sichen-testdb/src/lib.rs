@@ -13,6 +13,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod disk;
+pub mod mail;
 pub mod pgbouncer;
 pub mod postgres;
 mod programs;
@@ -20,6 +21,6 @@ pub mod prometheus;
 pub mod proxy;
 
 pub use programs::{
-    MariadbPrograms, PrometheusPrograms, Service, WITHOUT, faketime, in_ci, mariadb,
+    MariadbPrograms, PrometheusPrograms, Service, WITHOUT, faketime, in_ci, mail_server, mariadb,
     postgres_programs, prometheus,
 };

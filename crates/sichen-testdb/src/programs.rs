@@ -20,16 +20,19 @@ pub enum Service {
     /// Shows one process another time of day.
     Faketime,
     Prometheus,
+    /// A mail server's library, in Python.
+    Mail,
 }
 
 impl Service {
     /// All of them.
-    pub const ALL: [Service; 5] = [
+    pub const ALL: [Service; 6] = [
         Service::Postgres,
         Service::Mariadb,
         Service::Pgbouncer,
         Service::Faketime,
         Service::Prometheus,
+        Service::Mail,
     ];
 
     /// Its name in [`WITHOUT`].
@@ -40,6 +43,7 @@ impl Service {
             Service::Pgbouncer => "pgbouncer",
             Service::Faketime => "faketime",
             Service::Prometheus => "prometheus",
+            Service::Mail => "mail",
         }
     }
 
@@ -51,6 +55,7 @@ impl Service {
             Service::Pgbouncer => find_pgbouncer().is_some(),
             Service::Faketime => find_faketime().is_some(),
             Service::Prometheus => find_prometheus().is_some(),
+            Service::Mail => find_mail_server().is_some(),
         }
     }
 
@@ -65,6 +70,7 @@ impl Service {
             Service::Pgbouncer => &[&["pgbouncer"]],
             Service::Faketime => &[&["libfaketime"]],
             Service::Prometheus => &[&["prometheus"]],
+            Service::Mail => &[&["python3-aiosmtpd"]],
         }
     }
 
@@ -99,6 +105,9 @@ impl Service {
                  package prometheus; Fedora: golang-github-prometheus; macOS: brew install prometheus)"
                     .to_owned()
             }
+            Service::Mail => "no Python with aiosmtpd is installed here. Install it (Debian, Ubuntu, Fedora: \
+                 the package python3-aiosmtpd; macOS: pip3 install aiosmtpd)"
+                .to_owned(),
         };
         let name = self.name();
         format!("{what}; or leave it untested: cargo xtask test --without {name}")
@@ -231,6 +240,28 @@ fn find_prometheus() -> Option<PrometheusPrograms> {
         server: find_program("prometheus")?,
         promtool: find_program("promtool")?,
     })
+}
+
+/// A Python that has a mail server's library; `None` if it is left out by name.
+pub fn mail_server() -> Option<PathBuf> {
+    if Service::Mail.is_left_out() {
+        return None;
+    }
+    Some(find_mail_server().unwrap_or_else(|| panic!("{}", Service::Mail.missing())))
+}
+
+/// The system's own comes first: packages of the system are seen by it alone.
+fn find_mail_server() -> Option<PathBuf> {
+    let has_it = |python: &PathBuf| {
+        let mut asked = std::process::Command::new(python);
+        let asked = asked.args(["-c", "import aiosmtpd.smtp"]).output();
+        asked.is_ok_and(|out| out.status.success())
+    };
+    let own = PathBuf::from("/usr/bin/python3");
+    [Some(own), find_program("python3")]
+        .into_iter()
+        .flatten()
+        .find(has_it)
 }
 
 /// Servers stand in places that a user's PATH may lack.

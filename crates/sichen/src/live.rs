@@ -1,5 +1,5 @@
-//! What of a server's configuration changes while it runs: at SIGHUP its file and its certificates are
-//! read again.
+//! What of a server's configuration changes while it runs: at SIGHUP its file, its certificates and its file of
+//! alerts are read again.
 //!
 //! # Invariants
 //! - All of a file is taken up or nothing: one that can't be used leaves in force what was.
@@ -11,14 +11,18 @@
 //! ([`sichen_server::tls`]).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use sichen_core::alert;
+use sichen_engine::alerts::Sender;
 use sichen_engine::driver::Engine;
 use sichen_server::tls::Tls;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::{self, ServerConfig};
+use crate::config::{self, ServerConfig, alerts};
 use crate::failure::Failure;
 use crate::logging;
+use crate::serve;
 
 /// The keys that change without a restart.
 const LIVE_KEYS: [&str; 2] = ["log", "retention"];
@@ -32,6 +36,9 @@ pub struct Live {
     force: ServerConfig,
     asked: Signal,
 }
+
+/// What is told, and the way to those who are.
+type Told = (Arc<alert::Settings>, Arc<dyn Sender>);
 
 /// What a file that was read again says otherwise.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -65,8 +72,9 @@ impl Live {
             if let Some(tls) = tls {
                 tls.look();
             }
-            let changed = match self.read() {
-                Ok(changed) => changed,
+            let read = self.alerts().and_then(|told| Ok((told, self.read()?)));
+            let (told, changed) = match read {
+                Ok(read) => read,
                 Err(failure) => {
                     tracing::error!(
                         "SC7017: the configuration was read again and can't be used; what was in force \
@@ -78,6 +86,9 @@ impl Live {
             if let Some(retention) = self.force.retention {
                 engine.keep_for(retention.0);
             }
+            if let Some((settings, sender)) = told {
+                engine.retell(settings, sender);
+            }
             tracing::info!(taken = ?changed.taken, "the configuration was read again");
             if !changed.for_a_restart.is_empty() {
                 tracing::warn!(
@@ -87,6 +98,13 @@ impl Live {
                 );
             }
         }
+    }
+
+    /// The file of alerts as it is now, with its secrets, if this server tells anything.
+    fn alerts(&self) -> Result<Option<Told>, Failure> {
+        let file = self.force.alerts.as_ref();
+        file.map(|file| serve::told(&alerts::load(file)?))
+            .transpose()
     }
 
     /// Takes up what the file says now, as far as it can without a restart.

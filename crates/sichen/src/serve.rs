@@ -13,13 +13,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
+use sichen_core::alert::judge::strain;
+use sichen_core::alert::{self, Finding, Rule};
 use sichen_core::lease::Rhythm;
 use sichen_core::port::Store;
+use sichen_engine::alerts::{Around, Sender};
 use sichen_engine::context::RandomIds;
 use sichen_engine::driver::{Engine, Settings, Telling};
 use sichen_server::Server;
-use sichen_server::alerts::Webhooks;
+use sichen_server::alerts::Outlets;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
 use sichen_server::rest::wire::OldTransaction;
@@ -81,8 +84,8 @@ pub struct Opened {
     tls: Option<Arc<Tls>>,
     /// Where peers see that this process lives.
     beacon: Option<Arc<PostgresBeacon>>,
-    /// The database to look after, and where to write what is found.
-    held_up: Option<(String, Arc<Mutex<Vec<OldTransaction>>>)>,
+    /// The database to look after, from which age on a transaction is old, and where to write what is found.
+    held_up: Option<(String, Duration, Arc<Mutex<Vec<OldTransaction>>>)>,
     listener: TcpListener,
     address: SocketAddr,
     /// What of its configuration changes while it runs.
@@ -108,7 +111,15 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         }
         None => None,
     };
-    let alerts = node.alerts.as_ref().map(telling).transpose()?;
+    let held_up = Arc::<Mutex<Vec<OldTransaction>>>::default();
+    let alerts = node.alerts.as_ref().map(|alerts| telling(alerts, &held_up));
+    let alerts = alerts.transpose()?;
+    let old = alerts
+        .as_ref()
+        .map(|a| a.settings.policy(Rule::OldTransaction));
+    let old_after = old.filter(|policy| policy.on).map(|policy| policy.after);
+    let old_after = old_after.and_then(|after| Duration::try_from(after).ok());
+    let old_after = old_after.unwrap_or(OLD_AFTER);
     let listener = Server::bind(node.listen, node.beyond_loopback || tls.is_some())
         .await
         .map_err(|error| bind_failure(node, &error))?;
@@ -149,10 +160,11 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         store: store.to_owned(),
         settings: settings.into_iter().collect(),
         importer: Importer::new(import::of_text),
+        old_transactions: held_up.clone(),
         ..About::default()
     };
     let held_up = match &node.store {
-        StoreAt::Postgres(url) => Some((url.clone(), about.old_transactions.clone())),
+        StoreAt::Postgres(url) => Some((url.clone(), old_after, held_up)),
         StoreAt::Directory(_) => None,
     };
     let server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
@@ -174,14 +186,39 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
 }
 
 /// Alerts, and the way to those who are told.
-fn telling(config: &AlertsConfig) -> Result<Telling, Failure> {
-    let webhooks = Webhooks::new(config.receivers()?);
-    let webhooks =
-        webhooks.map_err(|e| Failure::new(Exit::Failed, format!("no HTTP client: {e}")))?;
+fn telling(
+    config: &AlertsConfig,
+    held_up: &Arc<Mutex<Vec<OldTransaction>>>,
+) -> Result<Telling, Failure> {
+    let (settings, sender) = told(config)?;
     Ok(Telling {
-        settings: Arc::new(config.settings()),
-        sender: Arc::new(webhooks),
+        settings,
+        sender,
+        around: Some(Arc::new(HeldUp(held_up.clone()))),
     })
+}
+
+/// What is told, and the way to those who are, with their secrets as they are now.
+pub fn told(config: &AlertsConfig) -> Result<(Arc<alert::Settings>, Arc<dyn Sender>), Failure> {
+    let outlets = Outlets::new(config.receivers()?, config.heartbeat()?);
+    let outlets =
+        outlets.map_err(|e| Failure::new(Exit::Failed, format!("no way to a receiver: {e}")))?;
+    Ok((Arc::new(config.settings()), Arc::new(outlets)))
+}
+
+/// What holds the store's database up.
+#[derive(Debug)]
+struct HeldUp(Arc<Mutex<Vec<OldTransaction>>>);
+
+impl Around for HeldUp {
+    fn found(&self, now: Timestamp) -> Vec<Finding> {
+        let old = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = old.iter().map(|old| {
+            let age = SignedDuration::from_secs(old.age_seconds.unwrap_or_default());
+            strain::old_transaction(old.pid, age, &old.what, now)
+        });
+        found.collect()
+    }
 }
 
 /// Whether workers can be sent from each live node to each other: where there is one node alone, its
@@ -264,7 +301,7 @@ impl Opened {
         };
         let look = async {
             match &self.held_up {
-                Some((url, found)) => watch_transactions(url, found).await,
+                Some((url, after, found)) => watch_transactions(url, *after, found).await,
                 None => std::future::pending().await,
             }
         };
@@ -310,9 +347,9 @@ impl Opened {
 }
 
 /// Looks for transactions of others that hold the database up; each is warned of once.
-async fn watch_transactions(url: &str, found: &Mutex<Vec<OldTransaction>>) {
+async fn watch_transactions(url: &str, after: Duration, found: &Mutex<Vec<OldTransaction>>) {
     loop {
-        match postgres::old_transactions(url, OLD_AFTER).await {
+        match postgres::old_transactions(url, after).await {
             Ok(old) => {
                 let old = old.into_iter().map(|old| OldTransaction {
                     pid: old.pid,
@@ -336,7 +373,7 @@ async fn watch_transactions(url: &str, found: &Mutex<Vec<OldTransaction>>) {
             // The store's own calls say what is wrong with the database.
             Err(error) => tracing::debug!(%error, "old transactions can't be looked for"),
         }
-        tokio::time::sleep(LOOK_EACH).await;
+        tokio::time::sleep(LOOK_EACH.min(after.max(Duration::from_secs(1)))).await;
     }
 }
 

@@ -8,6 +8,8 @@
 //! # Not here
 //! Reading what is judged (the engine).
 
+pub mod strain;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Finding, MAX_CAUSE_BYTES, Rule};
@@ -87,7 +89,10 @@ pub fn failed(run: &Run, failure: Option<&Failure>) -> Finding {
         cause
     };
     Finding {
-        rule: Rule::Failures,
+        rule: match run.state {
+            RunState::Partial => Rule::Partial,
+            _ => Rule::Failures,
+        },
         group: group(&cause),
         subject: run.job_name.to_string(),
         cause: format!("{} (run {})", cut(&cause, MAX_CAUSE_BYTES), occasion(run)),

@@ -10,7 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Alert, Rule, What};
+use super::{Alert, What};
+
+mod words;
+
+pub use words::what_to_do;
 
 /// How often a notice is tried before it is given up: for about a day.
 pub const MAX_TRIES: u32 = 100;
@@ -22,6 +26,16 @@ pub const MAX_AT_ONCE: u32 = 3;
 pub const MAX_RECEIVER_BYTES: usize = 100;
 /// Between two tries of a notice, at most.
 const LONGEST: SignedDuration = SignedDuration::from_mins(15);
+
+/// In which words people are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English.
+    #[default]
+    English,
+    /// Chinese.
+    Chinese,
+}
 
 /// A notice that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +97,7 @@ pub fn body(id: Uuid, source: &str, what: What, alert: &Alert, now: Timestamp) -
         "more": alert.more,
         "subjects": subjects,
         "summary": summary(what, alert),
+        "summary_zh": summary_in(Language::Chinese, what, alert),
         "what_to_do": what_to_do(alert.rule),
     })
 }
@@ -96,56 +111,55 @@ fn shown(at: Timestamp) -> String {
 /// One line for people.
 #[must_use]
 pub fn summary(what: What, alert: &Alert) -> String {
-    /// Subjects that a line names.
-    const NAMED: usize = 3;
-    let over = what == What::Recovered;
-    let told = || alert.members.iter().filter(|(_, m)| over || m.active);
-    let count = told().count();
-    let mut names: Vec<&str> = told().map(|(subject, _)| subject.as_str()).collect();
-    names.retain(|name| !name.is_empty());
-    let mut named = names
-        .iter()
-        .take(NAMED)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > NAMED || alert.more {
-        let beyond = if alert.more { "more" } else { "others" };
-        named = format!(
-            "{named} and {} {beyond}",
-            count.saturating_sub(NAMED).max(1)
-        );
-    }
-    let about = match alert.rule {
-        Rule::Failures => "runs failed",
-        Rule::NotStarted => "runs did not start in time",
-        Rule::Missed => "planned instants were missed and will not run",
-        Rule::Late => "planned instants pass undecided",
-        Rule::NoSuccess => "no success for too long",
-        Rule::NoWorker => "shards wait and the pool has no worker",
-        Rule::ClockStep => "the store's clock stepped ahead and firing waits",
-    };
-    let colon = if named.is_empty() { "" } else { ": " };
-    let head = match what {
-        What::Raised | What::Widened => "",
-        What::Repeated => "still: ",
-        What::Recovered => "over: ",
-    };
-    let cause = told()
-        .map(|(_, m)| m.cause.as_str())
-        .find(|cause| !cause.is_empty() && !over);
-    let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
-    format!("{head}{about}{colon}{named}{cause}")
+    summary_in(Language::English, what, alert)
 }
 
-fn what_to_do(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Failures => "sichen dead-letters",
-        Rule::NotStarted => "sichen get runs JOB; sichen get workers",
-        Rule::Missed => "sichen audit --all; sichen describe job JOB",
-        Rule::Late => "sichen doctor; sichen audit --all",
-        Rule::NoSuccess => "sichen describe job JOB",
-        Rule::NoWorker => "sichen get workers; sichen waiting",
-        Rule::ClockStep => "sichen clock show",
+/// One line for people, in their language. What a failing process wrote stays as it wrote it.
+#[must_use]
+pub fn summary_in(language: Language, what: What, alert: &Alert) -> String {
+    let over = what == What::Recovered;
+    let told = || alert.members.iter().filter(|(_, m)| over || m.active);
+    let mut names: Vec<&str> = told().map(|(subject, _)| subject.as_str()).collect();
+    names.retain(|name| !name.is_empty());
+    let named = listed(language, &names, told().count(), alert.more);
+    let cause = told()
+        .map(|(_, m)| m.cause.as_str())
+        .find(|cause| !cause.is_empty() && !over)
+        .unwrap_or_default();
+    let about = words::about(language, alert.rule);
+    let head = words::head(language, what);
+    let (colon, open, close) = match language {
+        Language::English => (": ", " (", ")"),
+        Language::Chinese => ("：", "（", "）"),
+    };
+    let mut line = format!("{head}{about}");
+    if !named.is_empty() {
+        line.push_str(&format!("{colon}{named}"));
+    }
+    if !cause.is_empty() {
+        line.push_str(&format!("{open}{cause}{close}"));
+    }
+    line
+}
+
+/// The first of these names, and how many there are besides.
+fn listed(language: Language, names: &[&str], count: usize, more: bool) -> String {
+    /// Subjects that a line names.
+    const NAMED: usize = 3;
+    let comma = match language {
+        Language::English => ", ",
+        Language::Chinese => "、",
+    };
+    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>();
+    let named = named.join(comma);
+    if names.len() <= NAMED && !more {
+        return named;
+    }
+    let beyond = count.saturating_sub(NAMED).max(1);
+    match (language, more) {
+        (Language::English, true) => format!("{named} and {beyond} more"),
+        (Language::English, false) => format!("{named} and {beyond} others"),
+        (Language::Chinese, true) => format!("{named}，另有 {beyond} 个以上"),
+        (Language::Chinese, false) => format!("{named}，另有 {beyond} 个"),
     }
 }

@@ -21,6 +21,7 @@ fn settings() -> Settings {
         no_success: Vec::new(),
         silences: Vec::new(),
         receivers: vec!["ops".to_owned()],
+        heartbeat: None,
     }
 }
 

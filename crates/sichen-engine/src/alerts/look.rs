@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::alert::judge::{self, Outcome, look_back};
+use sichen_core::alert::judge::{self, Outcome, look_back, strain};
 use sichen_core::alert::{Alert, Finding, Key, Member, Phase, Rule, Seen, Settings};
 use sichen_core::dispatch::queue::{Place, Window};
-use sichen_core::ids::JobUid;
+use sichen_core::ids::{JobUid, RunId};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{RunState, ShardState};
-use sichen_core::model::{Failure, Run};
+use sichen_core::model::{Failure, Run, Session};
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Error, Page, RunFilter, Span, Store};
 use sichen_core::timekeeping::Standing;
@@ -36,6 +36,8 @@ const RUNS: usize = 20;
 const PAGES: [u32; 4] = [25, 100, 400, 400];
 /// Runs that have not begun by which pools are known.
 const WAITING: u32 = 200;
+/// Waiting runs of a pool among which the one is looked for that waits for the longest, one of each job.
+const HEADS: u32 = 100;
 /// Shards of a failed run among which one that failed is looked for.
 const SHARDS: u32 = 200;
 
@@ -50,6 +52,12 @@ pub(super) struct Turns {
     cut: bool,
     /// Whether it was said that conditions are not told of.
     pub dropped: bool,
+    /// The last run that was looked at of those that run.
+    pub(super) running: Option<RunId>,
+    /// In whose hands duties were.
+    pub(super) terms: strain::Terms,
+    /// Dead letters, and when they were searched for.
+    pub(super) letters: Option<(Timestamp, Vec<Finding>)>,
 }
 
 /// Jobs that must succeed: what is written of them, and which have not for too long.
@@ -147,10 +155,13 @@ pub(super) async fn seen(
         findings,
         whole: true,
     };
-    let of_jobs = [Rule::Failures, Rule::NotStarted];
-    if of_jobs.iter().any(|rule| settings.policy(*rule).on) {
+    let mut of_jobs = Rule::ALL.iter().filter(|rule| rule.is_of_jobs());
+    if of_jobs.any(|rule| settings.policy(*rule).on) {
         jobs(store, settings, known, turns, now, &mut seen).await?;
     }
+    let at_least = settings.policy(Rule::Surge).at_least;
+    let surge = strain::surge(&seen.findings, at_least, now);
+    seen.findings.extend(surge);
     Ok(seen)
 }
 
@@ -225,8 +236,7 @@ fn in_turn<T>(all: &BTreeMap<String, T>, turn: &mut String, limit: usize) -> BTr
 fn told(known: &[Alert]) -> BTreeMap<String, Told<'_>> {
     let mut told: BTreeMap<String, Told<'_>> = BTreeMap::new();
     let open = known.iter().filter(|alert| {
-        let of_jobs = matches!(alert.rule, Rule::Failures | Rule::NotStarted);
-        of_jobs && matches!(alert.phase, Phase::Pending | Phase::Open)
+        alert.rule.is_of_jobs() && matches!(alert.phase, Phase::Pending | Phase::Open)
     });
     for alert in open {
         for (subject, member) in alert.members.iter().filter(|(_, m)| m.active) {
@@ -261,7 +271,7 @@ async fn judge_job(
         // Nothing of it is left to judge by.
         Outcome::Unknown if runs.is_empty() && !more => return Ok(Vec::new()),
         Outcome::Unknown => None,
-        Outcome::Failing(n, run) if n >= settings.policy(Rule::Failures).in_a_row => {
+        Outcome::Failing(n, run) if n >= in_a_row(settings, run) => {
             Some(judge::failed(run, failure(store, run).await?.as_ref()))
         }
         Outcome::Failing(..) => None,
@@ -282,6 +292,15 @@ async fn judge_job(
     Ok(findings)
 }
 
+/// How many runs in a row must have ended like this one.
+fn in_a_row(settings: &Settings, run: &Run) -> u32 {
+    let rule = match run.state {
+        RunState::Partial => Rule::Partial,
+        _ => Rule::Failures,
+    };
+    settings.policy(rule).in_a_row
+}
+
 /// The failure of the first shard that failed, if it is among the first.
 async fn failure(store: &dyn Store, run: &Run) -> Result<Option<Failure>, Error> {
     let page = Page {
@@ -293,15 +312,17 @@ async fn failure(store: &dyn Store, run: &Run) -> Result<Option<Failure>, Error>
     Ok(failed.find_map(|shard| shard.failure))
 }
 
-fn job_name(subject: &str) -> Option<JobName> {
+pub(super) fn job_name(subject: &str) -> Option<JobName> {
     let (namespace, name) = subject.split_once('/').unwrap_or(("default", subject));
     JobName::new(namespace, name).ok()
 }
 
-/// Pools where shards wait and no worker is.
+/// Pools where shards wait, though no worker is there or though some are.
 pub(super) async fn pools(
     store: &dyn Store,
+    settings: &Settings,
     pools: Vec<Name>,
+    sessions: &[(Session, u32)],
     now: Timestamp,
 ) -> Result<Vec<Finding>, Error> {
     // One that no worker was ever in is known by the runs that wait for it.
@@ -316,23 +337,30 @@ pub(super) async fn pools(
     let waiting = store.list_runs(filter, page).await?;
     let waiting = waiting.into_iter().map(|run| run.terms.pool);
     let pools: BTreeSet<Name> = pools.into_iter().chain(waiting).collect();
-    let sessions = store.list_sessions(None).await?;
     let live = sessions
         .iter()
         .filter(|(s, _)| !has_expired(s.expires_at, now));
     let manned: BTreeSet<&Name> = live.map(|(session, _)| &session.pool).collect();
-    let window = Window {
-        total: 1,
-        lane: 1,
-        job: 1,
-    };
+    let backlog = settings.policy(Rule::Backlog);
     let mut findings = Vec::new();
-    for pool in pools.into_iter().filter(|pool| !manned.contains(pool)) {
-        let ready = store
-            .list_ready(pool.clone(), Place::FIRST, window, 1)
-            .await?;
-        if !ready.is_empty() {
-            findings.push(judge::no_worker(&pool, now));
+    for pool in &pools {
+        let is_manned = manned.contains(pool);
+        if is_manned && !backlog.on {
+            continue;
+        }
+        let wanted = if is_manned { HEADS } else { 1 };
+        let window = Window {
+            total: wanted,
+            lane: wanted,
+            job: 1,
+        };
+        let ready = store.list_ready(pool.clone(), Place::FIRST, window, 1);
+        let ready = ready.await?;
+        if is_manned {
+            let runs: Vec<&Run> = ready.iter().map(|head| &*head.run).collect();
+            findings.extend(strain::backlog(pool, &runs, backlog.after, now));
+        } else if !ready.is_empty() {
+            findings.push(judge::no_worker(pool, now));
         }
     }
     Ok(findings)

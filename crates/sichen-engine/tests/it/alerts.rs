@@ -1,6 +1,7 @@
 //! Claims about looking for what is wrong, and sending it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,9 +35,29 @@ struct Post {
     got: Mutex<Vec<(String, Uuid)>>,
     said: Mutex<Vec<String>>,
     arrived: Notify,
+    /// Whether whoever takes heartbeats can't be reached, and how often it was tried.
+    deaf: AtomicBool,
+    beats: AtomicU32,
+}
+
+impl Post {
+    fn beats(&self) -> u32 {
+        self.beats.swap(0, Ordering::SeqCst)
+    }
 }
 
 impl Sender for Post {
+    fn beat(&self) -> Sent<'_> {
+        self.beats.fetch_add(1, Ordering::SeqCst);
+        let deaf = self.deaf.load(Ordering::SeqCst);
+        Box::pin(async move {
+            match deaf {
+                true => Err("no connection".to_owned()),
+                false => Ok(()),
+            }
+        })
+    }
+
     fn send<'a>(&'a self, notice: &'a Notice) -> Sent<'a> {
         let to = notice.receiver.clone();
         self.got.lock().unwrap().push((to.clone(), notice.id));
@@ -75,13 +96,19 @@ impl Scene {
             no_success: Vec::new(),
             silences: Vec::new(),
             receivers: receivers.iter().map(|name| (*name).to_owned()).collect(),
+            heartbeat: None,
         };
+        // Time goes by here in steps that are longer than a lease, so that each look is under a new term.
+        let mut flapping = alerts.policy(Rule::OwnerFlapping);
+        flapping.on = false;
+        alerts.rules.insert(Rule::OwnerFlapping, flapping);
         change(&mut alerts);
         let (post, mail) = (Arc::new(Post::default()), Arc::new(Mailboxes::default()));
         let mut settings = Settings::new("n1".to_owned());
         settings.alerts = Some(Telling {
             settings: Arc::new(alerts),
             sender: post.clone(),
+            around: None,
         });
         let (store, ids) = (cluster.store.clone(), cluster.ids.clone());
         let engine = Engine::new(store, ids, mail.clone(), settings);
@@ -420,4 +447,33 @@ fn no_success_is_of_the_last_success() {
     let said = [scene.look(), scene.look()].concat();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("no success"), "{said:?}");
+}
+
+/// Outside it is known by its silence that nothing is told any more: it hears of looks that went well, as
+/// often as it wants, and of a node without the duty nothing.
+#[test]
+fn a_heartbeat_is_sent_while_looks_go_well_and_not_without_them() {
+    let scene = Scene::new(&["ops"], |alerts| {
+        alerts.heartbeat = Some(SignedDuration::from_secs(30));
+    });
+    scene.pass();
+    assert_eq!(scene.post.beats(), 1, "at once");
+    for _ in 0..6 {
+        scene.look();
+    }
+    assert_eq!(scene.post.beats(), 2, "each thirty seconds of sixty");
+    // Whoever can't be reached is called at each look.
+    scene.post.deaf.store(true, Ordering::SeqCst);
+    for _ in 0..6 {
+        scene.look();
+    }
+    assert_eq!(scene.post.beats(), 4);
+    scene.post.deaf.store(false, Ordering::SeqCst);
+    scene.look();
+    assert_eq!(scene.post.beats(), 1);
+    // Its lease is over and it does not know: nobody is told that all is well.
+    scene.cluster.pass(60);
+    let alerter = scene.node.engine.alerter.as_ref().unwrap();
+    let next = block_on(alerter.run_once(scene.cluster.now(), &scene.token)).unwrap();
+    assert_eq!((next, scene.post.beats()), (None, 0));
 }

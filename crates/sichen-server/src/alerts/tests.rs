@@ -1,6 +1,6 @@
 //! Claims about what receivers get.
 
-use super::form::Form;
+use super::form::{Form, Language};
 use super::signature;
 use serde_json::{Value, json};
 
@@ -29,8 +29,10 @@ fn notice() -> String {
 fn each_chat_service_gets_its_own_form() {
     let plain = "[sichen prod] runs failed: a<b (exit-1: x & y)\nsince 2026-11-30T21:00:00Z\n\
                  sichen dead-letters";
-    let body = |form: Form| serde_json::from_str::<Value>(&form.body(&notice())).unwrap();
-    assert_eq!(Form::Json.body(&notice()), notice());
+    let body = |form: Form| {
+        serde_json::from_str::<Value>(&form.body(&notice(), Language::English)).unwrap()
+    };
+    assert_eq!(Form::Json.body(&notice(), Language::English), notice());
     let slack = plain.replace('&', "&amp;").replace('<', "&lt;");
     assert_eq!(body(Form::Slack), json!({ "text": slack }));
     let plain = plain.replace('<', "\u{ff1c}");
@@ -49,7 +51,7 @@ fn a_message_mentions_nobody() {
     let cause = "<at user_id=\"all\">all</at> <AT id=all></AT> <!channel> <@all> @all @13800000000";
     let notice = json!({ "summary": format!("runs failed: a ({cause})") }).to_string();
     for form in [Form::Slack, Form::DingTalk, Form::Feishu, Form::WeCom] {
-        let sent = form.body(&notice);
+        let sent = form.body(&notice, Language::English);
         assert!(
             !sent.contains('<') && sent.contains("runs failed"),
             "{sent}"
@@ -59,7 +61,11 @@ fn a_message_mentions_nobody() {
         }
     }
     // As a notice is, it is data.
-    assert!(Form::Json.body(&notice).contains("<!channel>"));
+    assert!(
+        Form::Json
+            .body(&notice, Language::English)
+            .contains("<!channel>")
+    );
 }
 
 #[test]

@@ -161,3 +161,23 @@ fn every_command_in_the_readmes_and_guides_is_one() {
     }
     assert!(seen > 50, "{seen}");
 }
+
+/// A notice names commands; who reads it at night types them.
+#[test]
+fn what_a_notice_says_to_do_can_be_done() {
+    let root = Cli::command();
+    for rule in sichen_core::alert::Rule::ALL {
+        for line in sichen_core::alert::notice::what_to_do(*rule).split("; ") {
+            let mut command = &root;
+            let mut words = line.split(' ');
+            assert_eq!(words.next(), Some("sichen"), "{line}");
+            // What is in capitals stands for a name; what begins with a dash is an option.
+            let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            for word in words.take_while(is_word) {
+                let next = command.find_subcommand(word);
+                command = next.unwrap_or_else(|| panic!("{line}: there is no {word}"));
+            }
+            assert_ne!(command.get_name(), root.get_name(), "{line}");
+        }
+    }
+}

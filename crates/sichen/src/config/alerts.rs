@@ -8,6 +8,8 @@
 //! # Not here
 //! What becomes of it (`sichen_core::alert`, `sichen_server::alerts`).
 
+mod mail;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,12 +20,13 @@ use sichen_core::alert::notice::MAX_RECEIVER_BYTES;
 use sichen_core::alert::{MAX_SILENCES, MAX_WATCHED, Policy, Rule, Settings, Silence};
 use sichen_core::document::Duration as Length;
 use sichen_core::name::{JobName, nearest};
-use sichen_server::alerts::form::Form;
-use sichen_server::alerts::{MAX_RECEIVERS, Receiver};
+use sichen_server::alerts::form::{Form, Language};
+use sichen_server::alerts::{Heartbeat, Hook, MAX_RECEIVERS, Receiver, Way};
 use sichen_server::auth;
 
 use super::{read, refused};
 use crate::failure::{Exit, Failure};
+use mail::MailConfig;
 
 /// The shortest and the longest time from one look to the next.
 const EVERY: (SignedDuration, SignedDuration) =
@@ -45,6 +48,15 @@ pub struct AlertsConfig {
     rules: BTreeMap<String, RuleConfig>,
     no_success: Vec<WatchConfig>,
     silences: Vec<SilenceConfig>,
+    heartbeat: Option<HeartbeatConfig>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeartbeatConfig {
+    url: Option<String>,
+    url_file: Option<PathBuf>,
+    every: Option<Length>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -55,8 +67,19 @@ struct ReceiverConfig {
     url_file: Option<PathBuf>,
     secret_file: Option<PathBuf>,
     secret_env: Option<String>,
+    mail: Option<MailConfig>,
+    form: Option<FormConfig>,
     #[serde(default)]
-    form: FormConfig,
+    language: LanguageConfig,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum LanguageConfig {
+    #[default]
+    #[serde(rename = "en")]
+    English,
+    #[serde(rename = "zh")]
+    Chinese,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -78,6 +101,8 @@ struct RuleConfig {
     clear: Option<Length>,
     repeat: Option<Length>,
     in_a_row: Option<u32>,
+    after: Option<Length>,
+    at_least: Option<u32>,
     receivers: Vec<String>,
 }
 
@@ -155,6 +180,7 @@ impl AlertsConfig {
         if self.receivers.is_empty() {
             problems.push("receivers: nobody is told".to_owned());
         }
+        problems.extend(self.heartbeat.iter().flat_map(HeartbeatConfig::problems));
         let mut names = BTreeSet::new();
         for receiver in &self.receivers {
             problems.extend(receiver.problems());
@@ -216,6 +242,7 @@ impl AlertsConfig {
             no_success: watched.collect(),
             silences: silences.collect(),
             receivers: self.receivers.iter().map(|r| r.name.clone()).collect(),
+            heartbeat: self.heartbeat.as_ref().map(HeartbeatConfig::every),
         }
     }
 
@@ -226,6 +253,17 @@ impl AlertsConfig {
     pub fn receivers(&self) -> Result<Vec<Receiver>, Failure> {
         self.receivers.iter().map(ReceiverConfig::open).collect()
     }
+
+    /// Who is called while alerts work.
+    ///
+    /// # Errors
+    /// An address that is not there, or that others may read.
+    pub fn heartbeat(&self) -> Result<Option<Heartbeat>, Failure> {
+        self.heartbeat
+            .as_ref()
+            .map(HeartbeatConfig::open)
+            .transpose()
+    }
 }
 
 impl RuleConfig {
@@ -235,6 +273,7 @@ impl RuleConfig {
             ("hold", self.hold, SignedDuration::ZERO),
             ("clear", self.clear, SignedDuration::ZERO),
             ("repeat", self.repeat, REPEAT),
+            ("after", self.after, SignedDuration::ZERO),
         ];
         for (key, length, low) in lengths {
             let Some(Length(length)) = length else {
@@ -252,8 +291,22 @@ impl RuleConfig {
         if self.in_a_row.is_some_and(|n| !(1..=20).contains(&n)) {
             problems.push(format!("rules.{word}.in_a_row: outside 1 to 20"));
         }
-        if self.in_a_row.is_some() && word != Rule::Failures.word() {
-            problems.push(format!("rules.{word}.in_a_row: only `failures` has it"));
+        let rule = Rule::parse(word);
+        let counts_in_a_row = rule.is_none_or(|r| matches!(r, Rule::Failures | Rule::Partial));
+        if self.in_a_row.is_some() && !counts_in_a_row {
+            let say = "only `failures` and `partial` have it";
+            problems.push(format!("rules.{word}.in_a_row: {say}"));
+        }
+        if self.after.is_some() && rule.is_some_and(|rule| rule.after().is_none()) {
+            problems.push(format!(
+                "rules.{word}.after: this rule has none; it may have `hold`"
+            ));
+        }
+        if self.at_least.is_some() && rule.is_some_and(|rule| rule.at_least().is_none()) {
+            problems.push(format!("rules.{word}.at_least: this rule does not count"));
+        }
+        if self.at_least.is_some_and(|n| !(1..=10_000).contains(&n)) {
+            problems.push(format!("rules.{word}.at_least: outside 1 to 10,000"));
         }
         let unknown = self
             .receivers
@@ -272,6 +325,8 @@ impl RuleConfig {
             clear: length(self.clear, usual.clear),
             repeat: length(self.repeat, usual.repeat),
             in_a_row: self.in_a_row.unwrap_or(usual.in_a_row),
+            after: length(self.after, usual.after),
+            at_least: self.at_least.unwrap_or(usual.at_least),
             receivers: self.receivers.clone(),
         }
     }
@@ -287,12 +342,22 @@ impl ReceiverConfig {
                 name.len()
             ));
         }
-        match (&self.url, &self.url_file) {
-            (Some(text), None) if url(text).is_none() => problems.push(format!(
-                "receivers.{name}.url: it is no address; write https://HOST/PATH"
+        let place = format!("receivers.{name}");
+        match &self.mail {
+            None => problems.extend(address_problem(
+                &place,
+                self.url.as_deref(),
+                self.url_file.as_deref(),
             )),
-            (Some(_), None) | (None, Some(_)) => {}
-            _ => problems.push(format!("receivers.{name}: give `url` or `url_file`")),
+            Some(mail) => {
+                problems.extend(mail.problems(&place));
+                let of_hooks = self.url.is_some() || self.url_file.is_some() || self.form.is_some();
+                if of_hooks || self.secret_file.is_some() || self.secret_env.is_some() {
+                    problems.push(format!(
+                        "{place}: it has `mail`, and what belongs to a webhook"
+                    ));
+                }
+            }
         }
         if self.secret_file.is_some() && self.secret_env.is_some() {
             problems.push(format!(
@@ -303,17 +368,25 @@ impl ReceiverConfig {
     }
 
     fn open(&self) -> Result<Receiver, Failure> {
-        let denied = |e: auth::Error| Failure::new(Exit::Denied, e.to_string());
         let name = &self.name;
-        let bad = |why: &str| refused(&format!("receiver `{name}` of alerts"), &[why.to_owned()]);
-        let address = match (&self.url, &self.url_file) {
-            (Some(text), _) => text.clone(),
-            (None, Some(path)) => auth::read(path).map_err(denied)?,
-            (None, None) => String::new(),
+        let place = format!("receiver `{name}` of alerts");
+        let language = match self.language {
+            LanguageConfig::English => Language::English,
+            LanguageConfig::Chinese => Language::Chinese,
         };
-        let url = url(&address).ok_or_else(|| bad("url_file: it holds no address"))?;
+        if let Some(mail) = &self.mail {
+            let way = Way::Mail(Box::new(mail.open(&place)?));
+            let name = name.clone();
+            return Ok(Receiver {
+                name,
+                way,
+                language,
+            });
+        }
+        let bad = |why: &str| refused(&place, &[why.to_owned()]);
+        let url = address_of(&place, self.url.as_deref(), self.url_file.as_deref())?;
         let secret = match (&self.secret_file, &self.secret_env) {
-            (Some(path), _) => Some(auth::read(path).map_err(denied)?),
+            (Some(path), _) => Some(private(path)?),
             (None, Some(variable)) => {
                 let secret = std::env::var(variable).unwrap_or_default();
                 if secret.chars().count() < MIN_SECRET_CHARS {
@@ -325,19 +398,81 @@ impl ReceiverConfig {
             }
             (None, None) => None,
         };
+        let form = match self.form.unwrap_or_default() {
+            FormConfig::Json => Form::Json,
+            FormConfig::Slack => Form::Slack,
+            FormConfig::DingTalk => Form::DingTalk,
+            FormConfig::Feishu => Form::Feishu,
+            FormConfig::WeCom => Form::WeCom,
+        };
         Ok(Receiver {
             name: name.clone(),
-            url,
-            secret,
-            form: match self.form {
-                FormConfig::Json => Form::Json,
-                FormConfig::Slack => Form::Slack,
-                FormConfig::DingTalk => Form::DingTalk,
-                FormConfig::Feishu => Form::Feishu,
-                FormConfig::WeCom => Form::WeCom,
-            },
+            way: Way::Hook(Hook { url, secret, form }),
+            language,
         })
     }
+}
+
+impl HeartbeatConfig {
+    /// How often, where nothing is said.
+    const USUAL: SignedDuration = SignedDuration::from_mins(1);
+
+    fn every(&self) -> SignedDuration {
+        self.every.map_or(Self::USUAL, |length| length.0)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let place = "heartbeat";
+        let mut problems = Vec::new();
+        problems.extend(address_problem(
+            place,
+            self.url.as_deref(),
+            self.url_file.as_deref(),
+        ));
+        let (low, high) = (EVERY.0, SignedDuration::from_hours(24));
+        if self.every() < low || self.every() > high {
+            let every = Length(self.every());
+            let (low, high) = (Length(low), Length(high));
+            problems.push(format!(
+                "heartbeat.every: {every} is outside {low} to {high}"
+            ));
+        }
+        problems
+    }
+
+    fn open(&self) -> Result<Heartbeat, Failure> {
+        let place = "heartbeat of alerts";
+        address_of(place, self.url.as_deref(), self.url_file.as_deref()).map(Heartbeat)
+    }
+}
+
+/// What is wrong with an address that stands here, or in a file.
+fn address_problem(place: &str, text: Option<&str>, file: Option<&Path>) -> Option<String> {
+    match (text, file) {
+        (Some(text), None) if url(text).is_none() => Some(format!(
+            "{place}.url: it is no address; write https://HOST/PATH"
+        )),
+        (Some(_), None) | (None, Some(_)) => None,
+        _ => Some(format!("{place}: give `url` or `url_file`")),
+    }
+}
+
+fn address_of(place: &str, text: Option<&str>, file: Option<&Path>) -> Result<Url, Failure> {
+    let address = match (text, file) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(path)) => {
+            let read = auth::read_short(path);
+            read.map_err(|e| Failure::new(Exit::Denied, e.to_string()))?
+        }
+        (None, None) => String::new(),
+    };
+    let none = || refused(place, &["url_file: it holds no address".to_owned()]);
+    url(&address).ok_or_else(none)
+}
+
+/// A secret that its owner alone may read.
+fn private(path: &Path) -> Result<String, Failure> {
+    auth::read(path).map_err(|e| Failure::new(Exit::Denied, e.to_string()))
 }
 
 #[cfg(test)]

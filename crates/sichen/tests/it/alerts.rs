@@ -18,22 +18,22 @@ const SECRET: &str = "q8Zt1mX0c5Vb7Nn2Kk9Jh4Gf6Dd3Ss1Aa";
 
 /// One request.
 #[derive(Clone, Debug)]
-struct Got {
+pub struct Got {
     head: BTreeMap<String, String>,
-    body: Value,
+    pub body: Value,
     text: String,
     taken: bool,
 }
 
 /// Whoever is told: a socket that keeps what it gets.
-struct Receiver {
-    url: String,
+pub struct Receiver {
+    pub url: String,
     got: Arc<Mutex<Vec<Got>>>,
     refuses: Arc<AtomicBool>,
 }
 
 impl Receiver {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let got = Arc::<Mutex<Vec<Got>>>::default();
@@ -52,7 +52,7 @@ impl Receiver {
         self.refuses.store(refuses, Ordering::SeqCst);
     }
 
-    fn all(&self) -> Vec<Got> {
+    pub fn all(&self) -> Vec<Got> {
         self.got.lock().unwrap().clone()
     }
 
@@ -108,14 +108,15 @@ fn take(stream: TcpStream, got: &Mutex<Vec<Got>>, refuses: &AtomicBool) {
             };
             head.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let length = head["content-length"].parse().unwrap();
+        // A heartbeat has no body.
+        let length = head.get("content-length").map_or(0, |n| n.parse().unwrap());
         let mut body = vec![0; length];
         if reader.read_exact(&mut body).is_err() {
             return;
         }
         let taken = !refuses.load(Ordering::SeqCst);
         let text = String::from_utf8(body).unwrap();
-        let body = serde_json::from_str(&text).unwrap();
+        let body = serde_json::from_str(&text).unwrap_or_default();
         got.lock().unwrap().push(Got {
             head,
             body,
@@ -135,7 +136,7 @@ fn take(stream: TcpStream, got: &Mutex<Vec<Got>>, refuses: &AtomicBool) {
 }
 
 /// A file of alerts that looks each second, for this receiver.
-fn config(dir: &tempfile::TempDir, receiver: &Receiver, more: &str) -> String {
+pub fn config(dir: &tempfile::TempDir, receiver: &Receiver, more: &str) -> String {
     let secret = dir.path().join("secret");
     std::fs::write(&secret, SECRET).unwrap();
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -160,7 +161,7 @@ fn flaky(scene: &Scene, name: &str) {
 }
 
 /// The number of the server that sends, one of these.
-fn sender(peers: &Peers, among: &[usize]) -> usize {
+pub fn sender(peers: &Peers, among: &[usize]) -> usize {
     let mut found = None;
     until("the alerts have an owner among the living", || {
         let members = peers.nodes[among[0]].client.json("get members");
@@ -375,4 +376,40 @@ fn a_wrong_file_of_alerts_is_refused() {
         .output()
         .unwrap());
     assert!(help.contains("--alerts <FILE>"), "{help}");
+}
+
+/// A file that was changed is taken up at a signal, and one that can't be used changes nothing.
+#[test]
+fn a_changed_file_of_alerts_is_read_again_at_a_signal() {
+    let (dir, first, second) = (
+        tempfile::tempdir().unwrap(),
+        Receiver::new(),
+        Receiver::new(),
+    );
+    let file = config(&dir, &first, "");
+    let own = tempfile::tempdir().unwrap();
+    let scene = Scene::on(own, None, &["--alerts", &file], Vec::new());
+    let _worker = scene.worker("w1", &scene.server.url, 1);
+    flaky(&scene, "one");
+    scene.client.ok("run one --key k");
+    until("it is told", || first.events() == ["raised"]);
+    std::fs::write(&file, "receivers: []\n").unwrap();
+    scene.server.signal(nix::sys::signal::Signal::SIGHUP);
+    std::fs::write(scene.path("ok"), "").unwrap();
+    scene.client.ok("run one --key good");
+    until("who was told is told its end", || {
+        first.events() == ["raised", "recovered"]
+    });
+    config(&dir, &second, "");
+    scene.server.signal(nix::sys::signal::Signal::SIGHUP);
+    std::fs::remove_file(scene.path("ok")).unwrap();
+    // Failures of another kind: an alert that is over is remembered.
+    let script = json!({ "process": { "argv": ["/bin/sh", "-c", "echo otherwise >&2; exit 1"] } });
+    scene.apply_spec(
+        "two",
+        &json!({ "run": script, "retry": { "maxAttempts": 1 } }),
+    );
+    scene.client.ok("run two --key k");
+    until("the new receiver is told", || second.events() == ["raised"]);
+    assert_eq!(first.events(), ["raised", "recovered"]);
 }

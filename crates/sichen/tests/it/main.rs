@@ -10,6 +10,8 @@
 )]
 
 mod alerts;
+mod alerts_mail;
+mod alerts_strain;
 mod audit;
 mod backfill;
 mod backup;

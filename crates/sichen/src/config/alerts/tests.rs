@@ -69,7 +69,7 @@ fn what_can_t_be_meant_is_refused_by_name() {
         ),
         (
             "rules: {late: {in_a_row: 2}}",
-            "rules.late.in_a_row: only `failures` has it",
+            "rules.late.in_a_row: only `failures` and `partial` have it",
         ),
         (
             "rules: {late: {repeat: 1s}}",
@@ -148,6 +148,60 @@ fn the_example_of_the_guide_is_right() {
     let example = guide.split("```yaml\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();
     let settings = loaded(example).unwrap().settings();
-    assert_eq!(settings.receivers, ["ops", "chat"]);
+    assert_eq!(settings.receivers, ["ops", "chat", "people"]);
     assert_eq!(settings.policy(Rule::Failures).in_a_row, 2);
+}
+
+#[test]
+fn a_mail_s_password_needs_tls_and_an_address_is_one() {
+    let with = |mail: &str| {
+        let text =
+            format!("receivers: [{{name: people, mail: {{server: mx.internal, {mail}}}}}]\n");
+        loaded(&text)
+    };
+    let usual = "from: 'Sichen <s@example.org>', to: [ops@example.org]";
+    assert!(with(usual).is_ok());
+    assert!(with(&format!("{usual}, user: s, password_file: /etc/p")).is_ok());
+    for (more, why) in [
+        (
+            "tls: none, user: s, password_file: /etc/p",
+            "everybody on the way",
+        ),
+        ("user: s", "together"),
+        ("tls: none, ca_file: /etc/c", "no certificate is looked at"),
+    ] {
+        let refused = with(&format!("{usual}, {more}")).unwrap_err();
+        assert!(refused.contains(why), "{more}: {refused}");
+    }
+    for (mail, why) in [
+        ("from: s, to: [ops@example.org]", "mail.from"),
+        ("from: s@example.org, to: []", "1 to 20"),
+        ("from: s@example.org, to: ['a b']", "mail.to"),
+    ] {
+        let refused = with(mail).unwrap_err();
+        assert!(refused.contains(why), "{mail}: {refused}");
+    }
+    let both = loaded(
+        "receivers: [{name: x, url: 'http://h/', mail: {server: h, from: a@b.org, to: [a@b.org]}}]",
+    );
+    assert!(both.unwrap_err().contains("belongs to a webhook"));
+}
+
+#[test]
+fn a_heartbeat_has_one_address_and_a_rhythm_within_bounds() {
+    let with = |beat: &str| loaded(&format!("{RECEIVER}heartbeat: {beat}\n"));
+    let taken = with("{url: 'https://watch.example.org/x'}").unwrap();
+    assert_eq!(
+        taken.settings().heartbeat,
+        Some(SignedDuration::from_mins(1))
+    );
+    assert!(taken.heartbeat().unwrap().is_some());
+    for (beat, why) in [
+        ("{}", "give `url` or `url_file`"),
+        ("{url: 'ftp://x/'}", "no address"),
+        ("{url: 'http://x/', every: 48h}", "outside"),
+    ] {
+        let refused = with(beat).unwrap_err();
+        assert!(refused.contains(why), "{beat}: {refused}");
+    }
 }
