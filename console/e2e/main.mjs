@@ -209,7 +209,8 @@ const steps = [
       await see("A run is written now");
       await page.keyboard.press("Escape");
       await at("/jobs?search=hello");
-      await click("link", "Recent runs: hello");
+      await shot("jobs-list");
+      await click("link", "Runs: hello");
       await page.waitForURL("**/runs?job=hello");
       await page.locator("tbody tr[data-index='0']").waitFor();
     },

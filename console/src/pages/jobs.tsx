@@ -107,13 +107,13 @@ export default function Jobs() {
             <LongRows
               label={jobs.title}
               columns={[
-                { head: words.name, part: 220 },
-                { head: words.state, part: 120 },
-                { head: words.next, part: 240 },
+                { head: words.name, part: 190 },
+                { head: words.state, part: 104 },
+                { head: words.next, part: 220 },
                 { head: words.active, part: 110 },
-                { head: words.zone, part: 150 },
-                { head: words.revision, part: 90 },
-                { head: words.actions, part: 190 },
+                { head: words.actions, part: 150 },
+                { head: words.zone, part: 140 },
+                { head: words.revision, part: 96 },
               ]}
               rows={items}
               keyOf={(job) => job.uid}
@@ -130,7 +130,7 @@ export default function Jobs() {
 }
 
 function JobCells({ job, mayRun }: { job: Job; mayRun: boolean }) {
-  const { words, job: ofJob } = useWords();
+  const { words, nav, job: ofJob } = useWords();
   const address = jobAddress(job);
   return (
     <>
@@ -153,14 +153,14 @@ function JobCells({ job, mayRun }: { job: Job; mayRun: boolean }) {
           {words.number(job.active_runs)}
         </To>
       </td>
-      <td>{job.time_zone}</td>
-      <td>{job.revision}</td>
       <td>
         <span className="row-links">
-          <Does to={`/runs?job=${encodeURIComponent(shownJob(job))}`} word={ofJob.runs} job={job} />
+          <Does to={`/runs?job=${encodeURIComponent(shownJob(job))}`} word={nav.runs} job={job} />
           {mayRun && <Does to={`${address}?do=run`} word={ofJob.runNow} job={job} />}
         </span>
       </td>
+      <td>{job.time_zone}</td>
+      <td>{job.revision}</td>
     </>
   );
 }
