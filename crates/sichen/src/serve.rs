@@ -75,6 +75,9 @@ pub struct Node {
     pub retention: SignedDuration,
 }
 
+/// The database to look after, from which age on a transaction is old, and where to write what is found.
+type HeldUp = (String, Duration, Arc<Mutex<Vec<OldTransaction>>>);
+
 /// A node that has opened everything and not started yet.
 #[derive(Debug)]
 pub struct Opened {
@@ -84,8 +87,7 @@ pub struct Opened {
     tls: Option<Arc<Tls>>,
     /// Where peers see that this process lives.
     beacon: Option<Arc<PostgresBeacon>>,
-    /// The database to look after, from which age on a transaction is old, and where to write what is found.
-    held_up: Option<(String, Duration, Arc<Mutex<Vec<OldTransaction>>>)>,
+    held_up: Option<HeldUp>,
     listener: TcpListener,
     address: SocketAddr,
     /// What of its configuration changes while it runs.
@@ -161,7 +163,6 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         settings: settings.into_iter().collect(),
         importer: Importer::new(import::of_text),
         old_transactions: held_up.clone(),
-        ..About::default()
     };
     let held_up = match &node.store {
         StoreAt::Postgres(url) => Some((url.clone(), old_after, held_up)),
