@@ -693,8 +693,8 @@ export interface paths {
         get: operations["namespaces_one"];
         put?: never;
         /**
-         * Sets what a namespace may have of the pools. A limit below what runs ends nothing: nothing more is
-         *     started until less runs.
+         * Sets what a namespace may have. A limit below what runs ends nothing: nothing more is started until
+         *     less runs. One below what is queued takes nothing away: no more runs are written until fewer wait.
          */
         post: operations["namespaces_set"];
         delete?: never;
@@ -2295,11 +2295,21 @@ export interface components {
         Namespace: {
             /**
              * Format: int32
+             * @description Runs that may be queued at once: written, and nothing of them started; left out if that is not limited.
+             */
+            max_queued?: number | null;
+            /**
+             * Format: int32
              * @description Shards that may run at once, in all pools together; left out if that is not limited.
              */
             max_running?: number | null;
             /** @description Its name. */
             name: string;
+            /**
+             * Format: int32
+             * @description Runs that are queued now; counted only where they are limited.
+             */
+            queued?: number | null;
             /**
              * Format: int32
              * @description Shards that run now; counted only where they are limited.
@@ -2749,11 +2759,18 @@ export interface components {
         SetNamespace: {
             /**
              * Format: int32
+             * @description Runs that may be queued at once, 0 to 100,000; what is queued beyond that stays.
+             */
+            max_queued?: number | null;
+            /**
+             * Format: int32
              * @description Shards that may run at once; what runs beyond that goes on.
              */
             max_running?: number | null;
             /** @description Takes the limit of running shards away. */
             unlimited?: boolean;
+            /** @description Takes the limit of queued runs away. */
+            unlimited_queue?: boolean;
             /**
              * Format: int32
              * @description The weight, 1 to 10,000.

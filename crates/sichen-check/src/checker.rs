@@ -9,6 +9,7 @@ mod capacities;
 mod duties;
 mod end;
 mod lost;
+mod queues;
 mod ranges;
 mod slots;
 mod turns;
@@ -149,6 +150,7 @@ pub struct Checker {
     held: capacities::Held,
     slots: slots::Slots,
     turns: turns::Turns,
+    queues: queues::Queues,
     ranges: ranges::Ranges,
     occasions: BTreeMap<(JobUid, String), RunId>,
     early: BTreeMap<(Entity, u32), Event>,
@@ -181,6 +183,7 @@ impl Checker {
             held: capacities::Held::default(),
             slots: slots::Slots::default(),
             turns: turns::Turns::default(),
+            queues: queues::Queues::default(),
             ranges: ranges::Ranges::default(),
             occasions: BTreeMap::new(),
             early: BTreeMap::new(),
@@ -237,6 +240,7 @@ impl Checker {
         self.count_held(event);
         self.count_slots(event);
         self.count_turns(event);
+        self.queues.count(event);
         let ver = self.trail(&event.entity).map_or(0, |t| t.ver);
         let first_seen = ver == first_version(&event.entity) - 1;
         if event.ver > ver + 1 && !(self.options.partial && first_seen) {
@@ -579,6 +583,7 @@ impl Checker {
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         self.judge_end();
+        self.judge_queues();
         let mut vacuous = Vec::new();
         for (sight, wanted) in &self.options.minimums {
             let seen = self.counts.get(sight).copied().unwrap_or(0);

@@ -26,6 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::event::Kind;
 use crate::ids::{BackfillId, JobUid, Revision, RunId};
 use crate::lifecycle::{RunState, words};
+use crate::model::QueueFull;
 use crate::port::NewRun;
 use check::{Checks, Verify};
 
@@ -583,6 +584,16 @@ pub struct Advance {
 }
 
 impl Advance {
+    /// How many runs it would queue, if none of them is there.
+    #[must_use]
+    pub fn queues(&self) -> u32 {
+        let writes = self.starts.iter().filter(|start| match start {
+            Start::Write(new) => new.queues(),
+            Start::Reopen(..) => false,
+        });
+        u32::try_from(writes.count()).unwrap_or(u32::MAX)
+    }
+
     /// Whether the step may be written on `backfill`, whose job has this revision now (`None`: it is
     /// deleted). Every store asks this under its lock.
     #[must_use]
@@ -615,6 +626,8 @@ pub enum AdvanceVerdict {
     /// The backfill, its room or the job's revision are others by now: decide anew. Nothing was
     /// written.
     Conflict,
+    /// The namespace has no room for so many more queued runs. Nothing was written.
+    Full(QueueFull),
     /// The caller no longer owns the job's partition. Nothing was written.
     OldTerm,
 }

@@ -130,7 +130,7 @@ words! {
         CapacityApplied = "capacity_applied",
         /// A capacity that nothing uses was deleted.
         CapacityDeleted = "capacity_deleted",
-        /// What a namespace may have was set; data: weight, max_running.
+        /// What a namespace may have was set; data: weight, max_running, max_queued.
         NamespaceSet = "namespace_set",
         /// A job was paused.
         JobPaused = "job_paused",

@@ -4,6 +4,7 @@
 //! How a store lays them out; the wire and API shapes of the same facts (edges convert by hand).
 
 mod capacity;
+mod namespace;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -27,6 +28,7 @@ use crate::schedule::follow::{Chain, Ended};
 use crate::schedule::zones::Zones;
 
 pub use capacity::{Capacity, Hold, Standing, Waiter};
+pub use namespace::{MAX_QUEUED_RUNS, Namespace, NamespaceChange, NamespaceUse, QueueFull};
 
 /// The number of trigger partitions; a job belongs to one for its whole life.
 pub const PARTITIONS: u8 = 64;
@@ -245,51 +247,6 @@ impl Counts {
         job.counting = self.counting;
         job.active_runs = self.active;
         job.waiting_runs = self.waiting;
-    }
-}
-
-/// What a namespace may have of the pools.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    /// Its name.
-    pub name: Name,
-    /// Raised by each change; 0 if nobody has set anything.
-    pub ver: u32,
-    /// Its part of a pool beside others', 1 to [`crate::dispatch::fair::MAX_WEIGHT`].
-    pub weight: u32,
-    /// Shards that may run at once, in all pools together; no limit if `None`.
-    pub max_running: Option<u32>,
-}
-
-/// A change of what a namespace may have; what is left out stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceChange {
-    /// The weight.
-    pub weight: Option<u32>,
-    /// The most shards at once; `Some(None)` takes the limit away.
-    pub max_running: Option<Option<u32>>,
-}
-
-impl Namespace {
-    /// With `change`; the next version, or the same if nothing changes.
-    #[must_use]
-    pub fn changed(self, change: &NamespaceChange) -> Self {
-        let mut new = self.clone();
-        new.weight = change.weight.unwrap_or(new.weight);
-        new.max_running = change.max_running.unwrap_or(new.max_running);
-        new.ver += u32::from(new != self);
-        new
-    }
-
-    /// A namespace of which nothing was set.
-    #[must_use]
-    pub fn plain(name: Name) -> Self {
-        Self {
-            name,
-            ver: 0,
-            weight: crate::dispatch::fair::WEIGHT,
-            max_running: None,
-        }
     }
 }
 

@@ -38,6 +38,8 @@ const MAX_BACKFILLS: u32 = 500;
 const STEPS: usize = 8;
 /// How long to wait for room, if no hint comes before.
 const ROOM: SignedDuration = SignedDuration::from_millis(200);
+/// How long a backfill waits whose namespace has no room for another queued run.
+const FULL: SignedDuration = SignedDuration::from_secs(1);
 /// Revisions that may share the range of one backfill.
 pub const MAX_REVISIONS_OF_RANGE: usize = 1_000;
 
@@ -75,6 +77,16 @@ impl Pass {
     fn again(&mut self, at: Timestamp) {
         self.next = self.next.into_iter().chain([at]).min();
     }
+}
+
+/// What became of a step.
+enum Went {
+    /// It was written.
+    On,
+    /// The backfill is to be decided anew, or by another node.
+    Nowhere,
+    /// Its namespace has room for so many more queued runs only.
+    Full(u32),
 }
 
 /// Why a backfill does not go on for now.
@@ -206,8 +218,20 @@ impl Backfiller {
                 finish: looked == Look::Done,
             };
             let moved = advance.finish || advance.place != backfill.place;
-            if moved && !self.advance(advance, now, pass).await? {
-                return Ok(());
+            if moved {
+                match self.advance(advance, now, pass).await? {
+                    Went::On => {}
+                    Went::Nowhere => return Ok(()),
+                    Went::Full(0) => {
+                        pass.again(now + FULL);
+                        return Ok(());
+                    }
+                    // A smaller step fits.
+                    Went::Full(room) => {
+                        backfill.wanted.parallelism = backfill.runs.open.saturating_add(room);
+                        continue;
+                    }
+                }
             }
             match step.rest {
                 Rest::Room => pass.again(now + ROOM),
@@ -228,30 +252,34 @@ impl Backfiller {
         Ok(())
     }
 
-    /// Writes a step; false if the backfill is to be decided anew, or by another node.
+    /// Writes a step.
     async fn advance(
         &self,
         advance: Advance,
         now: Timestamp,
         pass: &mut Pass,
-    ) -> Result<bool, Stop> {
+    ) -> Result<Went, Stop> {
         let store = &*self.context.store;
         let id = advance.id;
         let Some(fence) = self.fence(store, id, now).await? else {
-            return Ok(false);
+            return Ok(Went::Nowhere);
         };
         let op = self.context.op(self.coordinator.actor());
         match store.advance_backfill(op, fence, advance).await? {
             AdvanceVerdict::Advanced(started) => {
                 pass.started += started;
                 self.context.meter.backfilled(started);
-                Ok(true)
+                Ok(Went::On)
             }
             AdvanceVerdict::Conflict => {
                 pass.again(now + ROOM);
-                Ok(false)
+                Ok(Went::Nowhere)
             }
-            AdvanceVerdict::OldTerm => Ok(false),
+            AdvanceVerdict::Full(full) => {
+                self.context.meter.full("backfill");
+                Ok(Went::Full(full.room()))
+            }
+            AdvanceVerdict::OldTerm => Ok(Went::Nowhere),
         }
     }
 

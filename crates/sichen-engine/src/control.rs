@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use sichen_core::document::Problem;
 use sichen_core::keys::KeyHold;
+use sichen_core::name::Name;
 use sichen_core::port;
 
 use crate::context::Context;
@@ -72,6 +73,19 @@ pub enum Error {
     /// Others changed the same thing again and again.
     #[error("SC5003: others kept changing {0}; try again")]
     Contended(String),
+    /// As many runs of its namespace are queued as may be. Nothing was written.
+    #[error(
+        "SC5053: {queued} runs of namespace {namespace} are queued, and {most} may be: the run was not written; \
+         ask again, with the same key, when fewer wait (`sichen namespace list`)"
+    )]
+    Full {
+        /// The namespace.
+        namespace: Name,
+        /// So many may be queued.
+        most: u32,
+        /// So many are.
+        queued: u32,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] port::Error),

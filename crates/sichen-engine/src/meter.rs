@@ -72,6 +72,7 @@ fn long() -> Histogram {
 pub struct Meter {
     created: Counts<Cause>,
     skipped: Counts<Reason>,
+    full: Counts<Cause>,
     settled: Counts<State>,
     granted: Counts<Pool>,
     refused: Counts<Reason>,
@@ -100,6 +101,7 @@ impl Default for Meter {
         let meter = Self {
             created: Family::default(),
             skipped: Family::default(),
+            full: Family::default(),
             settled: Family::default(),
             granted: Family::default(),
             refused: Family::default(),
@@ -129,6 +131,7 @@ impl Default for Meter {
         }
         for cause in ["schedule", "request", "backfill"] {
             drop(meter.created.get_or_create(&cause.into()));
+            drop(meter.full.get_or_create(&cause.into()));
         }
         for cause in ["registered", "resumed", "expired"] {
             drop(meter.sessions.get_or_create(&cause.into()));
@@ -162,6 +165,12 @@ impl Meter {
     pub(crate) fn skipped(&self, reason: &str, instants: u64) {
         let reason = reason.to_owned();
         self.skipped.get_or_create(&reason.into()).inc_by(instants);
+    }
+
+    /// Runs were not written, as their namespace has no room for more queued ones: a step of a `schedule` or
+    /// of a `backfill`, which is tried again, or a `request`, which was refused.
+    pub(crate) fn full(&self, cause: &'static str) {
+        self.full.get_or_create(&cause.into()).inc();
     }
 
     /// A run was settled, by the end of an attempt or by a request to stop it. (One that another run
@@ -252,6 +261,8 @@ impl Meter {
         r.register("runs_created", "Runs written, by why", self.created.clone());
         let help = "Planned instants decided not to run, by reason";
         r.register("instants_skipped", help, self.skipped.clone());
+        let help = "Times that runs were not written as their namespace may queue no more, by whose they were";
+        r.register("queue_full", help, self.full.clone());
         r.register(
             "runs_settled",
             "Runs that reached their end, by state",

@@ -18,7 +18,7 @@ use sichen_core::dispatch::fair::{Flow, Shares};
 use sichen_core::dispatch::preempt::{self, Held, Recall};
 use sichen_core::dispatch::{Candidate, Placement, ReadyRun, plan};
 use sichen_core::ids::{JobUid, SessionId, ShardKey};
-use sichen_core::model::Namespace;
+use sichen_core::model::{Namespace, NamespaceUse};
 use sichen_core::name::Name;
 use sichen_core::place::{Resources, Terms};
 use sichen_core::port::{Error, Granted, MAX_BATCH, MAX_PAGE, Page, Store};
@@ -44,7 +44,7 @@ pub(crate) struct Fair(Mutex<State>);
 struct State {
     pools: BTreeMap<Name, Pool>,
     /// What namespaces may have, as it was read last.
-    namespaces: Vec<(Namespace, Option<u32>)>,
+    namespaces: Vec<(Namespace, NamespaceUse)>,
     read: Option<Timestamp>,
     /// Shards that are held no longer, and attempts that failed or did not, to be counted when the time
     /// is known.
@@ -161,8 +161,8 @@ impl Fair {
     pub fn limits(&self) -> BTreeMap<Name, (u32, u32)> {
         let state = self.lock();
         let limited = state.namespaces.iter();
-        let limited = limited
-            .filter_map(|(n, running)| Some((n.name.clone(), ((*running)?, n.max_running?))));
+        let limited =
+            limited.filter_map(|(n, has)| Some((n.name.clone(), (has.running?, n.max_running?))));
         limited.collect()
     }
 
@@ -255,12 +255,12 @@ impl Fair {
             let limited = state
                 .namespaces
                 .iter()
-                .any(|(_, running)| running.is_some());
+                .any(|(_, has)| has.running.is_some());
             let since = state.read.map(|read| now.duration_since(read));
             limited || since.is_none_or(|since| since >= REREAD || since.is_negative())
         };
         if due {
-            let mut found: Vec<(Namespace, Option<u32>)> = Vec::new();
+            let mut found: Vec<(Namespace, NamespaceUse)> = Vec::new();
             loop {
                 let after = found.last().map(|(namespace, _)| namespace.name.clone());
                 let limit = MAX_PAGE;
@@ -283,8 +283,8 @@ impl Fair {
         let weights = namespaces.iter().map(|(n, _)| (n.name.clone(), n.weight));
         shares.weigh(weights.collect(), now);
         // What is held elsewhere is taken from the limit; what ends here makes room here.
-        let caps = namespaces.iter().filter_map(|(n, running)| {
-            let elsewhere = (*running)?.saturating_sub(shares.held_by(&n.name));
+        let caps = namespaces.iter().filter_map(|(n, has)| {
+            let elsewhere = has.running?.saturating_sub(shares.held_by(&n.name));
             let most = n.max_running?.saturating_sub(elsewhere);
             Some((n.name.clone(), most))
         });

@@ -10,6 +10,7 @@
 //! # Not here
 //! What is due (`sichen_core::schedule::due`); who runs it ([`crate::dispatch`]).
 
+mod crowded;
 mod tails;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,7 @@ use crate::coordinator::Coordinator;
 use crate::dispatch::Dispatcher;
 use crate::documents::Documents;
 
+use crowded::Crowded;
 use tails::Tails;
 
 /// Rows looked at in one pass.
@@ -73,6 +75,8 @@ pub struct Trigger {
     /// The next instant that the last look has seen.
     ahead: Mutex<Ahead>,
     tails: Tails,
+    /// Jobs whose namespaces had room for fewer runs than were due.
+    crowded: Crowded,
 }
 
 /// What the last look has seen of the next instant.
@@ -141,6 +145,7 @@ impl Trigger {
             follows: AtomicBool::new(false),
             ahead: Mutex::default(),
             tails: Tails::default(),
+            crowded: Crowded::default(),
         }
     }
 
@@ -378,7 +383,7 @@ impl Trigger {
             .blocked
             .write(&items, job, || told(now), advance)
             .await?;
-        let mut written = Vec::new();
+        let (mut written, mut full) = (Vec::new(), Vec::new());
         let decided = verdicts.into_iter().zip(skipped.into_iter().zip(tails));
         for ((verdict, (skipped, tail)), (item, name)) in decided.zip(items.into_iter().zip(names))
         {
@@ -397,6 +402,7 @@ impl Trigger {
                         }
                     }
                 }
+                Some(AdvanceVerdict::Full(queue)) => full.push((item, name, queue)),
                 // Edited, advanced or settled meanwhile: the next pass decides anew.
                 Some(AdvanceVerdict::Conflict) => pass.next = Some(now),
                 Some(AdvanceVerdict::OldTerm) => {}
@@ -404,7 +410,7 @@ impl Trigger {
             }
         }
         self.dispatcher.written(reserved, written, now).await;
-        Ok(())
+        self.wait_for_room(full, now, pass).await
     }
 
     /// Reads the documents of jobs that are due soon, so that none is read when their instant comes. One
@@ -478,6 +484,7 @@ impl Trigger {
         let mut plan = timing.due(job.high_water, now, false);
         if let [first, _, ..] = plan.runs.as_slice() {
             let most = runs_a_batch(job, document, first, now);
+            let most = most.min(self.crowded.room(job.uid).unwrap_or(u32::MAX));
             if plan.runs.len() > most as usize {
                 plan = timing.due_at_most(job.high_water, now, most);
             }

@@ -32,7 +32,7 @@ use sichen_core::keys::{ClaimKey, Digest, KeptAnswer, KeyVerdict};
 use sichen_core::lifecycle::StopCause;
 use sichen_core::model::{
     Calendar, CalendarUser, Decision, Dump, Duty, DutyKey, Hold, Job, Namespace, NamespaceChange,
-    Node, Progress, Run, Session, Shard, Standing, Waiter,
+    NamespaceUse, Node, Progress, Run, Session, Shard, Standing, Waiter,
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
@@ -398,7 +398,7 @@ impl BackfillStore for Link {
 
 impl NamespaceStore for Link {
     reads! {
-        list_namespaces(page: Page<Name>) -> Vec<(Namespace, Option<u32>)>;
+        list_namespaces(page: Page<Name>) -> Vec<(Namespace, NamespaceUse)>;
     }
     writes! {
         set_namespace(name: Name, change: NamespaceChange) -> Namespace;

@@ -55,6 +55,7 @@ pub(crate) fn namespace_set(namespace: &Namespace) -> serde_json::Value {
     serde_json::json!({
         "weight": namespace.weight,
         "max_running": namespace.max_running,
+        "max_queued": namespace.max_queued,
     })
 }
 

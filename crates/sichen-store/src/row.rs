@@ -183,6 +183,7 @@ impl<C: Cells> Row<C> {
             ver: self.u32(1)?,
             weight: self.u32(2)?,
             max_running: self.maybe(3, Self::u32)?,
+            max_queued: self.maybe(4, Self::u32)?,
         })
     }
 

@@ -14,8 +14,8 @@ use crate::layout::Descriptor;
 use crate::lifecycle::shard::Transition;
 use crate::lifecycle::{AttemptEnd, RunState, ShardState, StopCause};
 use crate::model::{
-    Appearance, Checkpoint, Counting, Decision, DutyKey, Failure, Job, Period, Progress, Run,
-    RunTerms, Session, Shard, Waits, WorkerIdentity,
+    Appearance, Checkpoint, Counting, Decision, DutyKey, Failure, Job, Period, Progress, QueueFull,
+    Run, RunTerms, Session, Shard, Waits, WorkerIdentity,
 };
 use crate::name::{JobName, Name};
 use crate::place::Offer;
@@ -149,6 +149,8 @@ pub enum CreateVerdict {
     OtherRequest(RunId),
     /// The job is gone, or its revision or its open runs are others by now: decide anew.
     Conflict,
+    /// As many runs of its namespace are queued as may be. Nothing was written.
+    Full(QueueFull),
 }
 
 /// One step of a job's schedule.
@@ -182,6 +184,13 @@ pub struct Advance {
 }
 
 impl Advance {
+    /// How many runs it would queue, if none of them is there or starts at once.
+    #[must_use]
+    pub fn queues(&self) -> u32 {
+        let queue = self.runs.iter().filter(|run| run.queues());
+        u32::try_from(queue.count()).unwrap_or(u32::MAX)
+    }
+
     /// What its event says.
     #[must_use]
     pub fn event_data(&self) -> serde_json::Value {
@@ -206,6 +215,9 @@ impl Advance {
 pub enum AdvanceVerdict {
     /// Written; the verdicts of its runs in order.
     Advanced(Vec<CreateVerdict>),
+    /// The namespace has no room for so many more queued runs. Nothing was written, and the mark stands:
+    /// the instants are decided once there is room.
+    Full(QueueFull),
     /// Revision, mark or open runs differ by now: decide anew. Nothing was written.
     Conflict,
     /// The caller no longer owns the job's partition. Nothing was written.

@@ -208,7 +208,7 @@ impl Backfiller {
                 Ok(Wish::Goes(CheckTo::Open(started.run)))
             }
             Err(Error::Store(error)) => Err(error.into()),
-            Err(Error::Contended(_) | Error::Changed(_)) => Ok(Wish::Later),
+            Err(Error::Contended(_) | Error::Changed(_) | Error::Full { .. }) => Ok(Wish::Later),
             Err(error @ Error::Refused(_)) => {
                 // Either its job runs no two at once, or somebody else has used the key.
                 let with = self.control.job(&with).await;

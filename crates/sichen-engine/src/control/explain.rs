@@ -192,7 +192,7 @@ impl Control {
             nodes.iter().any(lives)
         };
         let owner = owner.and_then(|duty| duty.node).filter(alive);
-        let (namespace, running) = self.namespace(&run.job_name.namespace).await?;
+        let (namespace, has) = self.namespace(&run.job_name.namespace).await?;
         let names = run.terms.uses.names().cloned().collect::<Vec<_>>();
         let mut holds = Vec::new();
         let capacities = if names.is_empty() {
@@ -215,7 +215,7 @@ impl Control {
             job,
             uses,
             terms,
-            namespace: running.zip(namespace.max_running),
+            namespace: has.running.zip(namespace.max_running),
             run,
             waiting,
             sessions,

@@ -2,21 +2,21 @@
 
 use sichen_core::dispatch::fair::MAX_WEIGHT;
 use sichen_core::document::Problem;
-use sichen_core::model::{Namespace, NamespaceChange};
+use sichen_core::model::{MAX_QUEUED_RUNS, Namespace, NamespaceChange, NamespaceUse};
 use sichen_core::name::Name;
 use sichen_core::port::Page;
 
 use super::{Control, Error};
 
 impl Control {
-    /// Namespaces of which something was set, with how many of their shards run if that is limited.
+    /// Namespaces of which something was set, with what they have of what is limited.
     ///
     /// # Errors
     /// The store's.
     pub async fn namespaces(
         &self,
         page: Page<Name>,
-    ) -> Result<Vec<(Namespace, Option<u32>)>, Error> {
+    ) -> Result<Vec<(Namespace, NamespaceUse)>, Error> {
         Ok(self.context.store.list_namespaces(page).await?)
     }
 
@@ -24,7 +24,7 @@ impl Control {
     ///
     /// # Errors
     /// The store's.
-    pub async fn namespace(&self, name: &Name) -> Result<(Namespace, Option<u32>), Error> {
+    pub async fn namespace(&self, name: &Name) -> Result<(Namespace, NamespaceUse), Error> {
         let mut after = None;
         loop {
             let limit = sichen_core::port::MAX_PAGE;
@@ -36,7 +36,7 @@ impl Control {
                 return Ok(found);
             }
             if past || !full {
-                return Ok((Namespace::plain(name.clone()), None));
+                return Ok((Namespace::plain(name.clone()), NamespaceUse::default()));
             }
         }
     }
@@ -44,7 +44,7 @@ impl Control {
     /// Sets what a namespace may have.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a weight out of range; the store's.
+    /// [`Error::Invalid`] for a weight or a limit out of range; the store's.
     pub async fn set_namespace(
         &self,
         actor: &str,
@@ -58,6 +58,15 @@ impl Control {
             return Err(Error::Invalid(vec![Problem {
                 path: "weight".to_owned(),
                 message: format!("a weight is a number from 1 to {MAX_WEIGHT}"),
+            }]));
+        }
+        let most = change.max_queued.flatten();
+        if most.is_some_and(|most| most > MAX_QUEUED_RUNS) {
+            return Err(Error::Invalid(vec![Problem {
+                path: "max_queued".to_owned(),
+                message: format!(
+                    "the limit of queued runs is a number from 0 to {MAX_QUEUED_RUNS}, or none"
+                ),
             }]));
         }
         let (op, store) = (self.context.op(actor), &self.context.store);

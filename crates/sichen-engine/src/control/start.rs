@@ -310,6 +310,14 @@ impl Control {
                         limited,
                     })
                 }
+                CreateVerdict::Full(full) => {
+                    self.context.meter.full("request");
+                    Err(Error::Full {
+                        namespace: asked.job.namespace,
+                        most: full.most,
+                        queued: full.queued,
+                    })
+                }
                 CreateVerdict::Conflict => {
                     self.names.forget(&asked.job);
                     open.push(asked.place);

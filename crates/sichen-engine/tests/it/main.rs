@@ -26,6 +26,7 @@ mod peers;
 mod placed;
 mod players;
 mod preempt;
+mod queues;
 mod retry;
 mod sharding;
 mod spoilt;

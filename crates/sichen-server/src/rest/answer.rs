@@ -121,6 +121,7 @@ impl From<control::Error> for Failed {
             control::Error::Refused(why) if why.starts_with("SC1") => Self::bad(why),
             control::Error::Refused(why) => Self::new(StatusCode::CONFLICT, why),
             control::Error::Changed(_) => Self::new(StatusCode::PRECONDITION_FAILED, text),
+            control::Error::Full { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, text),
             control::Error::Contended(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, text),
             control::Error::Store(error) => error.into(),
         }

@@ -15,18 +15,32 @@ use super::answer::{Answer, Failed};
 use super::request::{self, Paging, Params, Segments};
 use super::{Api, wire};
 
-fn shown(namespace: &model::Namespace, running: Option<u32>) -> wire::Namespace {
+fn shown(namespace: &model::Namespace, has: model::NamespaceUse) -> wire::Namespace {
     wire::Namespace {
         name: namespace.name.to_string(),
         version: namespace.ver,
         weight: namespace.weight,
         max_running: namespace.max_running,
-        running,
+        running: has.running,
+        max_queued: namespace.max_queued,
+        queued: has.queued,
     }
 }
 
 fn name(text: &str) -> Result<Name, Failed> {
     Name::new(text).map_err(|error| Failed::bad(error.to_string()))
+}
+
+/// A limit as it is to be: taken away, set, or left.
+fn limit(away: bool, most: Option<u32>, names: [&str; 2]) -> Result<Option<Option<u32>>, Failed> {
+    match (away, most) {
+        (true, Some(_)) => Err(Failed::bad(format!(
+            "SC5021: {} and {}: give one of the two",
+            names[0], names[1]
+        ))),
+        (true, None) => Ok(Some(None)),
+        (false, most) => Ok(most.map(Some)),
+    }
 }
 
 /// Namespaces of which something was set, by name. All others have the weight 100 and no limit.
@@ -48,7 +62,7 @@ pub(super) async fn list(
     let limit = page.limit;
     let found = api.0.control.namespaces(page).await?;
     let next = request::next(&found, limit, |(namespace, _)| namespace.name.to_string());
-    let items = found.iter().map(|(n, running)| shown(n, *running));
+    let items = found.iter().map(|(n, has)| shown(n, *has));
     Ok(Json(wire::NamespacePage {
         items: items.collect(),
         next,
@@ -70,12 +84,12 @@ pub(super) async fn one(
     State(api): State<Api>,
     Segments(text): Segments<String>,
 ) -> Answer<wire::Namespace> {
-    let (namespace, running) = api.0.control.namespace(&name(&text)?).await?;
-    Ok(Json(shown(&namespace, running)))
+    let (namespace, has) = api.0.control.namespace(&name(&text)?).await?;
+    Ok(Json(shown(&namespace, has)))
 }
 
-/// Sets what a namespace may have of the pools. A limit below what runs ends nothing: nothing more is
-/// started until less runs.
+/// Sets what a namespace may have. A limit below what runs ends nothing: nothing more is started until
+/// less runs. One below what is queued takes nothing away: no more runs are written until fewer wait.
 #[utoipa::path(
     post,
     path = "/namespaces/{name}",
@@ -95,23 +109,23 @@ pub(super) async fn set(
 ) -> Answer<wire::Namespace> {
     let name = name(&text)?;
     let body: wire::SetNamespace = request::json(&body)?;
-    let max_running = match (body.unlimited, body.max_running) {
-        (true, Some(_)) => {
-            return Err(Failed::bad(
-                "SC5021: max_running and unlimited: give one of the two".to_owned(),
-            ));
-        }
-        (true, None) => Some(None),
-        (false, most) => most.map(Some),
-    };
     let change = NamespaceChange {
         weight: body.weight,
-        max_running,
+        max_running: limit(
+            body.unlimited,
+            body.max_running,
+            ["max_running", "unlimited"],
+        )?,
+        max_queued: limit(
+            body.unlimited_queue,
+            body.max_queued,
+            ["max_queued", "unlimited_queue"],
+        )?,
     };
     if let Some(control) = caller.step(&api, 0) {
         control.set_namespace(&caller.actor, &name, change).await?;
     }
     api.0.engine.asked(Hint::Dispatch);
-    let (namespace, running) = api.0.control.namespace(&name).await?;
-    Ok(Json(shown(&namespace, running)))
+    let (namespace, has) = api.0.control.namespace(&name).await?;
+    Ok(Json(shown(&namespace, has)))
 }

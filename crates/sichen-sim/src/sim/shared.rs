@@ -155,6 +155,7 @@ impl Sim {
         let change = NamespaceChange {
             weight,
             max_running: Some(most),
+            ..NamespaceChange::default()
         };
         let op = self.op("user sim");
         let name = Name::new(name).expect("a name");

@@ -1,2 +1,2 @@
 -- get_namespace: what was set of namespace $1.
-select name, ver, weight, max_running from namespace where name = $1
+select name, ver, weight, max_running, max_queued from namespace where name = $1

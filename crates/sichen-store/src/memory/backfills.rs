@@ -15,7 +15,7 @@ use sichen_core::restore::TAKEN_AS_DONE;
 use sichen_core::zoo;
 
 use super::state::{Happened, State, Tx};
-use super::{capped, runs};
+use super::{capped, namespaces, runs};
 
 pub(super) fn create(tx: &mut Tx<'_>, new: NewBackfill) -> NewVerdict {
     if tx.state.jobs.get(&new.job).is_none_or(|row| row.deleted) {
@@ -155,6 +155,9 @@ pub(super) fn advance(tx: &mut Tx<'_>, fence: &Fence, step: Advance) -> AdvanceV
     if !step.holds(backfill, revision) {
         return AdvanceVerdict::Conflict;
     }
+    if let Err(full) = namespaces::may_queue(tx.state, job, step.queues()) {
+        return AdvanceVerdict::Full(full);
+    }
     let (to, kind) = step.leads_to();
     let mut counts = Counts {
         left: step.left,
@@ -217,7 +220,7 @@ fn write(tx: &mut Tx<'_>, new: NewRun, lane: BackfillId, counts: &mut Counts) ->
         ..new
     };
     let (job, occasion) = (new.job, new.occasion.clone());
-    let CreateVerdict::Created(run, _) = runs::create(tx, &[], new) else {
+    let CreateVerdict::Created(run, _) = runs::create(tx, &[], new, true) else {
         return None;
     };
     match occasion {
@@ -243,7 +246,7 @@ fn reopen(tx: &mut Tx<'_>, run: RunId, round: u32, lane: BackfillId) -> bool {
 /// As [`runs::create`], for those who ask for a run: one of a skipped instant fills its record.
 pub(super) fn create_run(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
     let (job, occasion) = (new.job, new.occasion.clone());
-    let verdict = runs::create(tx, fences, new);
+    let verdict = runs::create(tx, fences, new, false);
     if let (CreateVerdict::Created(run, _), Occasion::Planned { at, rerun: 0 }) =
         (&verdict, occasion)
     {

@@ -12,7 +12,7 @@ use sichen_core::port::{
 use sichen_core::zoo;
 
 use super::state::{Happened, JobRow, State, Tx};
-use super::{calendars, capacities, capped, chains, runs};
+use super::{calendars, capacities, capped, chains, namespaces, runs};
 
 pub(super) fn apply(tx: &mut Tx<'_>, a: ApplyJob) -> ApplyVerdict {
     let existing = tx.state.live_job(&a.name).map(|row| row.job.clone());
@@ -280,6 +280,10 @@ pub(super) fn advance_all(
                 .jobs
                 .get(&item.job)
                 .is_none_or(|row| row.job.paused);
+        if !waits && let Err(full) = namespaces::may_queue(tx.state, item.job, item.queues()) {
+            verdicts.push(AdvanceVerdict::Full(full));
+            continue;
+        }
         let advanced = if waits {
             None
         } else {
@@ -339,7 +343,9 @@ pub(super) fn advance(
     let lost = usize::from(zoo::is("mark-before-runs") && ver % 7 == 0);
     let kept = item.runs.len().saturating_sub(lost);
     let runs = item.runs.into_iter().take(kept);
-    let verdicts = runs.map(|run| runs::create(tx, fences, run)).collect();
+    let verdicts = runs
+        .map(|run| runs::create(tx, fences, run, true))
+        .collect();
     if decided {
         chains::restart(tx, item.job);
     }

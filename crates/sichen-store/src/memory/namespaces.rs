@@ -1,8 +1,9 @@
 //! What namespaces may have of the pools.
 
 use sichen_core::event::{Entity, Kind};
-use sichen_core::lifecycle::ShardState;
-use sichen_core::model::{Namespace, NamespaceChange};
+use sichen_core::ids::JobUid;
+use sichen_core::lifecycle::{RunState, ShardState};
+use sichen_core::model::{Namespace, NamespaceChange, NamespaceUse, QueueFull};
 use sichen_core::name::Name;
 use sichen_core::port::{GrantRefused, Page};
 use sichen_core::zoo;
@@ -28,13 +29,16 @@ pub(super) fn set(tx: &mut Tx<'_>, name: Name, change: &NamespaceChange) -> Name
     set
 }
 
-pub(super) fn list(state: &State, page: &Page<Name>) -> Vec<(Namespace, Option<u32>)> {
+pub(super) fn list(state: &State, page: &Page<Name>) -> Vec<(Namespace, NamespaceUse)> {
     let after = |name: &Name| page.after.as_ref().is_none_or(|after| name > after);
     let rows = state.namespaces.values().filter(|row| after(&row.name));
     rows.take(capped(page))
         .map(|row| {
-            let running = row.max_running.map(|_| running(state, &row.name));
-            (row.clone(), running)
+            let has = NamespaceUse {
+                running: row.max_running.map(|_| running(state, &row.name)),
+                queued: row.max_queued.map(|_| queued(state, &row.name)),
+            };
+            (row.clone(), has)
         })
         .collect()
 }
@@ -55,6 +59,22 @@ pub(super) fn may_run(state: &State, name: &Name) -> Result<(), GrantRefused> {
         Some(most) if running(state, name) >= most && !zoo::is("namespace-unchecked") => {
             Err(GrantRefused::Namespace)
         }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn queued(state: &State, name: &Name) -> u32 {
+    let waits = |run: &&sichen_core::model::Run| {
+        run.state == RunState::Scheduled && run.job_name.namespace == *name
+    };
+    u32::try_from(state.runs.values().filter(waits).count()).unwrap_or(u32::MAX)
+}
+
+/// Whether `more` runs of the job may be queued.
+pub(super) fn may_queue(state: &State, job: JobUid, more: u32) -> Result<(), QueueFull> {
+    let name = state.jobs.get(&job).map(|row| &row.job.name.namespace);
+    match name.and_then(|name| state.namespaces.get(name)) {
+        Some(row) if row.max_queued.is_some() => row.admits(queued(state, &row.name), more),
         Some(_) | None => Ok(()),
     }
 }

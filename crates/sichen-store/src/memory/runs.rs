@@ -21,7 +21,13 @@ use sichen_core::zoo;
 use super::state::{Happened, ShardRow, State, Tx};
 use super::{backfills, capped, chains, leases, namespaces};
 
-pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVerdict {
+/// Writes a run. `counted`: whether its namespace has room for it was seen to, or does not matter.
+pub(super) fn create(
+    tx: &mut Tx<'_>,
+    fences: &[Fence],
+    new: NewRun,
+    counted: bool,
+) -> CreateVerdict {
     let key = (new.job, new.occasion.key());
     if let Some(id) = tx
         .state
@@ -47,6 +53,12 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> CreateVe
             && namespaces::may_run(tx.state, &job_name.namespace).is_ok()
     });
     let birth = new.birth(holder.is_some(), tx.now);
+    if !counted && birth.state == RunState::Scheduled {
+        match namespaces::may_queue(tx.state, new.job, 1) {
+            Ok(()) => {}
+            Err(full) => return CreateVerdict::Full(full),
+        }
+    }
     let data = told::created(&new, &birth);
     let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {

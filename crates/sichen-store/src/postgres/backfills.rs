@@ -15,7 +15,7 @@ use super::jobs::array;
 use super::param::params;
 use super::row::{Row, at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{capped, namespaces, runs, sql};
 
 pub(super) async fn create(tx: &mut Tx, new: &NewBackfill) -> Result<NewVerdict> {
     if tx.job(new.job).await?.is_none_or(|row| row.deleted) {
@@ -158,9 +158,14 @@ pub(super) async fn advance(tx: &mut Tx, fence: &Fence, step: Advance) -> Result
         return Ok(AdvanceVerdict::OldTerm);
     }
     let job = tx.job(backfill.job).await?.filter(|row| !row.deleted);
-    let revision = job.map(|row| row.job.revision);
+    let revision = job.as_ref().map(|row| row.job.revision);
     if !step.holds(&backfill, revision) {
         return Ok(AdvanceVerdict::Conflict);
+    }
+    if let Some(row) = job
+        && let Err(full) = namespaces::may_queue(tx, &row.job.name.namespace, step.queues()).await?
+    {
+        return Ok(AdvanceVerdict::Full(full));
     }
     let (to, kind) = step.leads_to();
     let mut counts = Counts {
@@ -227,7 +232,7 @@ async fn write(
         ..new
     };
     let (job, occasion) = (new.job, new.occasion.clone());
-    let verdicts = runs::create_all(tx, &[], vec![new]).await?;
+    let verdicts = runs::create_all(tx, &[], vec![new], true).await?;
     let Some(CreateVerdict::Created(run, _)) = verdicts.into_iter().next() else {
         return Ok(None);
     };
@@ -262,7 +267,7 @@ pub(super) async fn create_runs(
         .iter()
         .map(|run| (run.job, run.occasion.clone()))
         .collect();
-    let verdicts = runs::create_all(tx, fences, new).await?;
+    let verdicts = runs::create_all(tx, fences, new, false).await?;
     for ((job, occasion), verdict) in of.into_iter().zip(&verdicts) {
         if let (CreateVerdict::Created(run, _), Occasion::Planned { at, rerun: 0 }) =
             (verdict, occasion)
@@ -279,6 +284,15 @@ pub(super) async fn lock(tx: &Tx, id: BackfillId, runs: Vec<RunId>) -> Result<()
         tx.lock_jobs(vec![backfill.job.0]).await?;
     }
     tx.lock_run_rows(&runs).await
+}
+
+/// The job of which a step writes runs, if it does.
+pub(super) fn writes(step: &Advance) -> Vec<JobUid> {
+    let written = step.starts.iter().find_map(|start| match start {
+        Start::Write(new) => Some(new.job),
+        Start::Reopen(..) => None,
+    });
+    Vec::from_iter(written)
 }
 
 /// The runs that a step retries.

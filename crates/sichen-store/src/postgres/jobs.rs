@@ -14,7 +14,7 @@ use sichen_core::schedule::zones::Zones;
 use super::param::params;
 use super::row::{Row, at, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capacities, capped, chains, runs, sql};
+use super::{calendars, capacities, capped, chains, namespaces, runs, sql};
 
 pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -287,7 +287,15 @@ pub(super) async fn advance_all(
             verdicts.push(AdvanceVerdict::OldTerm);
             continue;
         }
-        let waits = tx.told().held || tx.job(item.job).await?.is_none_or(|row| row.job.paused);
+        let job = tx.job(item.job).await?.filter(|row| !row.job.paused);
+        let waits = tx.told().held || job.is_none();
+        if let Some(row) = job.filter(|_| !waits) {
+            let may = namespaces::may_queue(tx, &row.job.name.namespace, item.queues());
+            if let Err(full) = may.await? {
+                verdicts.push(AdvanceVerdict::Full(full));
+                continue;
+            }
+        }
         let advanced = if waits {
             None
         } else {
@@ -347,7 +355,7 @@ pub(super) async fn advance(
     for decision in &item.decisions {
         insert_decision(tx, job.uid, decision).await?;
     }
-    let verdicts = runs::create_all(tx, fences, item.runs).await?;
+    let verdicts = runs::create_all(tx, fences, item.runs, true).await?;
     if decided {
         chains::restart(tx, job.uid).await?;
     }

@@ -69,6 +69,7 @@ pub(super) struct Meta {
     kept: KeptClock,
     wall: Timestamp,
     limited: bool,
+    queues_limited: bool,
 }
 
 /// Reads from one connection.
@@ -79,6 +80,8 @@ pub(super) struct Read {
     pub epoch: u32,
     /// Whether any namespace has a limit.
     pub limited: bool,
+    /// Whether the queue of any namespace has a limit.
+    pub queues_limited: bool,
     /// What the database has kept of its clock.
     pub(super) clock: KeptClock,
     pub(super) told: Told,
@@ -114,6 +117,7 @@ impl Read {
             now: Timestamp::UNIX_EPOCH,
             epoch: 0,
             limited: false,
+            queues_limited: false,
             clock: KeptClock::default(),
             told: Told {
                 now: Timestamp::UNIX_EPOCH,
@@ -190,6 +194,7 @@ impl Read {
                 },
                 wall: row.at(2)?,
                 limited: row.flag(5)?,
+                queues_limited: row.flag(6)?,
             })
         });
         let meta = meta.await?;
@@ -201,6 +206,7 @@ impl Read {
         self.now = self.told.now;
         (self.epoch, self.clock) = (meta.epoch, meta.kept);
         self.limited = meta.limited;
+        self.queues_limited = meta.queues_limited;
     }
 
     /// How many steps of the clock the database had accepted when it was read.

@@ -24,21 +24,28 @@ use super::row::{JobRow, ShardRow, at, int, not_before, opt_at, opt_micros};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{backfills, capped, chains, leases, namespaces, sql};
 
+/// Writes runs. `counted`: whether their namespaces have room for them was seen to, or does not matter.
 pub(super) async fn create_all(
     tx: &mut Tx,
     fences: &[Fence],
     runs: Vec<NewRun>,
+    counted: bool,
 ) -> Result<Vec<CreateVerdict>> {
     tx.look_for_runs(&Vec::from_iter(&runs)).await?;
     let mut verdicts = Vec::with_capacity(runs.len());
     for run in runs {
-        verdicts.push(create(tx, fences, run).await?);
+        verdicts.push(create(tx, fences, run, counted).await?);
         tx.step().await?;
     }
     Ok(verdicts)
 }
 
-async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
+async fn create(
+    tx: &mut Tx,
+    fences: &[Fence],
+    new: NewRun,
+    counted: bool,
+) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion).await? {
         return Ok(new.taken(id, &digest));
@@ -71,6 +78,12 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
         None => None,
     };
     let birth = new.birth(holder.is_some(), tx.now);
+    if !counted
+        && birth.state == RunState::Scheduled
+        && let Err(full) = namespaces::may_queue(tx, &job.name.namespace, 1).await?
+    {
+        return Ok(CreateVerdict::Full(full));
+    }
     let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {
         open(tx, new.job).await?
@@ -141,6 +154,9 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
                 .await?;
         }
     }
+    if state == RunState::Scheduled {
+        tx.queued(&job.name.namespace);
+    }
     if holder.is_none() {
         let (first, pool) = (birth.first, &terms.pool);
         insert_shards(tx, place, pool, first, &new.shards, birth.ready_at).await?;
@@ -152,6 +168,7 @@ async fn create(tx: &mut Tx, fences: &[Fence], new: NewRun) -> Result<CreateVerd
     if replaces {
         // There may have been none, or none that ran.
         release(tx, new.job, None).await?;
+        tx.forget_queues();
     }
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));

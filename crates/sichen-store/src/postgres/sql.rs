@@ -239,6 +239,8 @@ statements! {
     LIST_NAMESPACES = "list_namespaces",
     DUMP_NAMESPACES = "dump_namespaces",
     PUT_NAMESPACE = "put_namespace",
+    COUNT_QUEUED_OF_NAMESPACE = "count_queued_of_namespace",
+    LOCK_QUEUES = "locks/lock_queues",
     COUNT_RUNNING_OF_NAMESPACE = "count_running_of_namespace",
     COUNT_RUNNING_OF_JOB = "count_running_of_job",
     NOTE_LIMITS = "locks/note_limits",
@@ -403,6 +405,11 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         26,
         "alerts",
         include_str!("../../sql/postgres/migrations/0026_alerts.sql"),
+    ),
+    (
+        27,
+        "queued_runs",
+        include_str!("../../sql/postgres/migrations/0027_queued_runs.sql"),
     ),
     (
         28,

@@ -13,7 +13,7 @@
 //! Reading, and what is on its way ([`super::read`]); which rows a use case locks ([`super::kept`]);
 //! retries and commits ([`super::engine`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ use jiff::Timestamp;
 use sichen_core::epoch;
 use sichen_core::event::Entity;
 use sichen_core::ids::{RunId, Term, Token};
+use sichen_core::model::Namespace;
+use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, NewRun, Op};
 
 use super::batch::Gathered;
@@ -48,6 +50,8 @@ pub(super) struct Tx {
     pub repeated: bool,
     /// The duty under which it writes.
     duty: Option<(String, Term)>,
+    /// Locked namespaces whose queues are limited, and how many runs each has queued, once that was counted.
+    queues: BTreeMap<Name, (Namespace, Option<u32>)>,
     events: Vec<Noted>,
     /// Whether it had any.
     changed: bool,
@@ -86,6 +90,7 @@ impl Tx {
             author: None,
             repeated: false,
             duty: None,
+            queues: BTreeMap::new(),
             events: Vec::new(),
             changed: false,
         }
@@ -174,6 +179,43 @@ impl Tx {
     /// What is written from now on is said by `author`; `None`: by the operation's own.
     pub fn writes_as(&mut self, author: Option<Arc<str>>) {
         self.author = author;
+    }
+
+    /// These namespaces, whose queues are limited, are locked.
+    pub fn limit_queues(&mut self, rows: Vec<Namespace>) {
+        let rows = rows.into_iter().map(|row| (row.name.clone(), (row, None)));
+        self.queues.extend(rows);
+    }
+
+    /// The namespace, if its queue is limited and it is locked.
+    pub fn limited_queue(&self, name: &Name) -> Option<Namespace> {
+        self.queues.get(name).map(|(row, _)| row.clone())
+    }
+
+    /// How many runs of a locked namespace are queued, if they were counted.
+    pub fn queue_of(&self, name: &Name) -> Option<u32> {
+        self.queues.get(name).and_then(|(_, queued)| *queued)
+    }
+
+    /// So many runs of a locked namespace are queued.
+    pub fn note_queue(&mut self, name: &Name, queued: u32) {
+        if let Some((_, known)) = self.queues.get_mut(name) {
+            *known = Some(queued);
+        }
+    }
+
+    /// One more run of the namespace is queued.
+    pub fn queued(&mut self, name: &Name) {
+        if let Some((_, Some(queued))) = self.queues.get_mut(name) {
+            *queued = queued.saturating_add(1);
+        }
+    }
+
+    /// Queued runs were stopped: how many there are is to be counted anew.
+    pub fn forget_queues(&mut self) {
+        for (_, queued) in self.queues.values_mut() {
+            *queued = None;
+        }
     }
 
     /// Who writes.

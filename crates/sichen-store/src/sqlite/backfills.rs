@@ -14,7 +14,7 @@ use sichen_core::port::{CreateVerdict, Fence, NewRun, Page, RequestVerdict};
 use super::jobs::json_array;
 use super::row::{Row, at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{capped, runs, sql};
+use super::{capped, namespaces, runs, sql};
 
 pub(super) fn create(tx: &mut Tx<'_>, new: &NewBackfill) -> Result<NewVerdict> {
     if tx.job(new.job)?.is_none_or(|row| row.deleted) {
@@ -146,9 +146,14 @@ pub(super) fn advance(tx: &mut Tx<'_>, fence: &Fence, step: Advance) -> Result<A
         return Ok(AdvanceVerdict::OldTerm);
     }
     let job = tx.job(backfill.job)?.filter(|row| !row.deleted);
-    let revision = job.map(|row| row.job.revision);
+    let revision = job.as_ref().map(|row| row.job.revision);
     if !step.holds(&backfill, revision) {
         return Ok(AdvanceVerdict::Conflict);
+    }
+    if let Some(row) = job
+        && let Err(full) = namespaces::may_queue(tx, &row.job.name.namespace, step.queues())?
+    {
+        return Ok(AdvanceVerdict::Full(full));
     }
     let (to, kind) = step.leads_to();
     let mut counts = Counts {
@@ -215,7 +220,7 @@ fn write(
         ..new
     };
     let (job, occasion) = (new.job, new.occasion.clone());
-    let CreateVerdict::Created(run, _) = runs::create(tx, &[], new)? else {
+    let CreateVerdict::Created(run, _) = runs::create(tx, &[], new, true)? else {
         return Ok(None);
     };
     match occasion {
@@ -242,7 +247,7 @@ fn reopen(tx: &mut Tx<'_>, id: RunId, round: u32, lane: BackfillId) -> Result<bo
 /// As [`runs::create`], for those who ask for a run: one of a skipped instant fills its record.
 pub(super) fn create_run(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
     let (job, occasion) = (new.job, new.occasion.clone());
-    let verdict = runs::create(tx, fences, new)?;
+    let verdict = runs::create(tx, fences, new, false)?;
     if let (CreateVerdict::Created(run, _), Occasion::Planned { at, rerun: 0 }) =
         (&verdict, occasion)
     {

@@ -13,7 +13,7 @@ use sichen_core::schedule::zones::Zones;
 
 use super::row::{JobRow, Row, at, blob, int, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
-use super::{calendars, capacities, capped, chains, runs, sql};
+use super::{calendars, capacities, capped, chains, namespaces, runs, sql};
 
 pub(super) fn word(paused: bool) -> &'static str {
     if paused { "paused" } else { "live" }
@@ -291,7 +291,14 @@ pub(super) fn advance_all(
             verdicts.push(AdvanceVerdict::OldTerm);
             continue;
         }
-        let waits = tx.told.held || tx.job(item.job)?.is_none_or(|row| row.job.paused);
+        let job = tx.job(item.job)?.filter(|row| !row.job.paused);
+        let waits = tx.told.held || job.is_none();
+        if let Some(row) = job.filter(|_| !waits)
+            && let Err(full) = namespaces::may_queue(tx, &row.job.name.namespace, item.queues())?
+        {
+            verdicts.push(AdvanceVerdict::Full(full));
+            continue;
+        }
         let advanced = if waits {
             None
         } else {
@@ -349,7 +356,7 @@ pub(super) fn advance(
     let runs: Result<Vec<_>> = item
         .runs
         .into_iter()
-        .map(|run| runs::create(tx, fences, run))
+        .map(|run| runs::create(tx, fences, run, true))
         .collect();
     if decided {
         chains::restart(tx, job.uid)?;

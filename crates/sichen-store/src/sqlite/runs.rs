@@ -23,7 +23,13 @@ use super::{backfills, capped, chains, leases, namespaces, sql};
 /// Shards written by one statement.
 const CHUNK: usize = 5_000;
 
-pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<CreateVerdict> {
+/// Writes a run. `counted`: whether its namespace has room for it was seen to, or does not matter.
+pub(super) fn create(
+    tx: &mut Tx<'_>,
+    fences: &[Fence],
+    new: NewRun,
+    counted: bool,
+) -> Result<CreateVerdict> {
     let occasion = new.occasion.key();
     if let Some((id, digest)) = tx.run_of(new.job, &occasion)? {
         return Ok(new.taken(id, &digest));
@@ -52,6 +58,12 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
         None => None,
     };
     let birth = new.birth(holder.is_some(), tx.now);
+    if !counted
+        && birth.state == RunState::Scheduled
+        && let Err(full) = namespaces::may_queue(tx, &job.name.namespace, 1)?
+    {
+        return Ok(CreateVerdict::Full(full));
+    }
     let (state, waits, replaces) = (birth.state, birth.waits, birth.replaces());
     let replaced = if replaces {
         open(tx, new.job)?
@@ -118,6 +130,9 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
         None if state.is_closed() => {}
         None => count_active(tx, new.job, 1, i32::from(waits.is_some()))?,
     }
+    if state == RunState::Scheduled {
+        tx.queued(&job.name.namespace);
+    }
     insert_shards(
         tx,
         id,
@@ -133,6 +148,7 @@ pub(super) fn create(tx: &mut Tx<'_>, fences: &[Fence], new: NewRun) -> Result<C
     if replaces {
         // There may have been none, or none that ran.
         release(tx, new.job, None)?;
+        tx.forget_queues();
     }
     let Some(session) = holder else {
         return Ok(CreateVerdict::Created(id, None));

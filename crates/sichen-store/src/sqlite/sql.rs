@@ -228,6 +228,7 @@ statements! {
     LIST_NAMESPACES = "list_namespaces",
     DUMP_NAMESPACES = "dump_namespaces",
     PUT_NAMESPACE = "put_namespace",
+    COUNT_QUEUED_OF_NAMESPACE = "count_queued_of_namespace",
     COUNT_RUNNING_OF_NAMESPACE = "count_running_of_namespace",
     COUNT_RUNNING_OF_JOB = "count_running_of_job",
     LIST_RUNS_OF_BACKFILL = "list_runs_of_backfill",
@@ -352,6 +353,11 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         26,
         "alerts",
         include_str!("../../sql/sqlite/migrations/0026_alerts.sql"),
+    ),
+    (
+        27,
+        "queued_runs",
+        include_str!("../../sql/sqlite/migrations/0027_queued_runs.sql"),
     ),
     (
         28,

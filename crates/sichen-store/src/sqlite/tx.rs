@@ -3,6 +3,7 @@
 //! # Not here
 //! Threads and commits ([`super::engine`], [`super::write`]).
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use sichen_core::epoch;
 use sichen_core::event::Entity;
 use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey, Term};
 use sichen_core::lease::has_expired;
-use sichen_core::model::{Job, Progress, Run, Session};
-use sichen_core::name::JobName;
+use sichen_core::model::{Job, Namespace, Progress, Run, Session};
+use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Error, Fence, Op};
 use sichen_core::timekeeping::Told;
 
@@ -217,6 +218,8 @@ pub(super) struct Tx<'c> {
     /// The duty under which it writes.
     duty: Option<(String, Term)>,
     pub counters: Counters,
+    /// How many runs of namespaces are queued, of those where that is limited and was asked.
+    pub queues: BTreeMap<Name, Option<(u32, Namespace)>>,
 }
 
 impl<'c> Deref for Tx<'c> {
@@ -236,6 +239,7 @@ impl<'c> Tx<'c> {
             repeated: false,
             duty: None,
             counters,
+            queues: BTreeMap::new(),
         };
         if let Some(op) = &tx.op {
             let params = (blob(op.id.0), at(tx.now), op.actor.as_str());
@@ -324,6 +328,18 @@ impl<'c> Tx<'c> {
             self.duty = Some((fence.key.text(), fence.term));
         }
         Ok(current)
+    }
+
+    /// One more run of the namespace is queued.
+    pub fn queued(&mut self, name: &Name) {
+        if let Some(Some((queued, _))) = self.queues.get_mut(name) {
+            *queued = queued.saturating_add(1);
+        }
+    }
+
+    /// Queued runs were stopped: how many there are is to be counted anew.
+    pub fn forget_queues(&mut self) {
+        self.queues.clear();
     }
 
     pub fn next_id(&mut self) -> u64 {

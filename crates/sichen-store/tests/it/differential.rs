@@ -360,6 +360,7 @@ impl Pair {
         let change = NamespaceChange {
             weight: self.dice.once_in(2).then_some(50 * (most + 1)),
             max_running: self.dice.once_in(2).then_some((most > 2).then_some(most)),
+            ..NamespaceChange::default()
         };
         both!(self, set_namespace(op, namespace, change)).expect("set");
         let page = Page {

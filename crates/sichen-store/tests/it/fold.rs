@@ -71,7 +71,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::RunCreated => &[
             "backfill", "job", "most", "occasion", "plan", "revision", "total", "waits",
         ],
-        Kind::NamespaceSet => &["max_running", "weight"],
+        Kind::NamespaceSet => &["max_queued", "max_running", "weight"],
         Kind::RunReleased => &["after", "ready_at"],
         Kind::RunExpanded => &["total"],
         Kind::RunSettled => &["cancelled", "counts_match", "failed", "succeeded", "total"],

@@ -10,7 +10,7 @@ use crate::client::{Client, Connection};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Show or set what namespaces may have of the pools: their weight, and how many shards they run at once.
+/// Show or set what namespaces may have of the pools: their weight, how many shards they run at once, and how many runs they may queue.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     List(List),
@@ -35,11 +35,15 @@ pub struct Set {
     #[arg(value_name = "NAMESPACE")]
     name: String,
     /// Its part of a pool beside the other namespaces that have work for it, 1 to 10,000; 100 if nothing was set.
-    #[arg(long, value_name = "NUMBER", required_unless_present = "max_running")]
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["max_running", "max_queued"])]
     weight: Option<u32>,
     /// Shards that may run at once, in all pools together, or `none`. What runs beyond that goes on.
     #[arg(long, value_name = "NUMBER", value_parser = most)]
     max_running: Option<Most>,
+    /// Runs that may wait to be started at once, or `none`: beyond that requests for runs are refused, and
+    /// planned times and backfills wait. What is queued beyond that stays.
+    #[arg(long, value_name = "NUMBER", value_parser = most)]
+    max_queued: Option<Most>,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -86,6 +90,8 @@ async fn set(args: Set) -> Result<ExitCode, Failure> {
         weight: args.weight,
         max_running: args.max_running.and_then(|most| most.0),
         unlimited: matches!(args.max_running, Some(Most(None))),
+        max_queued: args.max_queued.and_then(|most| most.0),
+        unlimited_queue: matches!(args.max_queued, Some(Most(None))),
     };
     let path = ["namespaces", args.name.as_str()];
     let namespace: Namespace = client.post(&path, Some(&change), false).await?;
@@ -99,5 +105,13 @@ fn said(namespace: &Namespace) -> String {
         (Some(most), None) => format!("at most {most} shards run at once"),
         (None, _) => "no limit".to_owned(),
     };
-    format!("{}  weight {}  {limit}\n", namespace.name, namespace.weight)
+    let queue = match (namespace.max_queued, namespace.queued) {
+        (Some(most), Some(queued)) => format!("  {queued} of at most {most} runs are queued"),
+        (Some(most), None) => format!("  at most {most} runs are queued"),
+        (None, _) => String::new(),
+    };
+    format!(
+        "{}  weight {}  {limit}{queue}\n",
+        namespace.name, namespace.weight
+    )
 }

@@ -9,7 +9,7 @@
 use jiff::Timestamp;
 use sichen_core::model;
 use sichen_core::name::JobName;
-use sichen_server::rest::wire::{Decision, DecisionPage, Job};
+use sichen_server::rest::wire::{Decision, DecisionPage, Job, Namespace};
 
 use crate::client::{Client, Query};
 use crate::failure::{Exit, Failure};
@@ -81,6 +81,9 @@ pub fn prospect(job: &Job) -> String {
 pub async fn prospect_since(client: &Client, name: &JobName, job: &Job) -> String {
     let mut text = prospect(job);
     if !job.paused {
+        if let Some(full) = crowded(client, &job.namespace).await {
+            text.push_str(&full);
+        }
         return text;
     }
     let last = last_skipped(client, name, 1).await.unwrap_or_default();
@@ -94,6 +97,19 @@ pub async fn prospect_since(client: &Client, name: &JobName, job: &Job) -> Strin
         });
     }
     text
+}
+
+/// That planned times wait as the namespace may queue no more runs, if it is so and may be seen.
+async fn crowded(client: &Client, namespace: &str) -> Option<String> {
+    let path = ["namespaces", namespace];
+    let namespace: Namespace = client.get(&path, Query::new()).await.ok()?;
+    let (most, queued) = (namespace.max_queued?, namespace.queued?);
+    (queued >= most).then(|| {
+        format!(
+            "; {queued} runs of namespace {} are queued, and {most} may be: planned times wait until fewer are",
+            namespace.name
+        )
+    })
 }
 
 /// A planned time without a run, and the record of why.

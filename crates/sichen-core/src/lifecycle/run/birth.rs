@@ -75,6 +75,12 @@ impl NewRun {
         }
     }
 
+    /// Whether it waits in a queue before it starts: not so what has no input.
+    #[must_use]
+    pub fn queues(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
     /// The session that gets its only shard at once, if it is still fit to hold one.
     #[must_use]
     pub fn heir(&self, now: Timestamp) -> Option<SessionId> {

@@ -18,6 +18,12 @@ pub struct Namespace {
     /// Shards that run now; counted only where they are limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<u32>,
+    /// Runs that may be queued at once: written, and nothing of them started; left out if that is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_queued: Option<u32>,
+    /// Runs that are queued now; counted only where they are limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<u32>,
 }
 
 /// Namespaces of which something was set, by name.
@@ -43,4 +49,10 @@ pub struct SetNamespace {
     /// Takes the limit of running shards away.
     #[serde(default)]
     pub unlimited: bool,
+    /// Runs that may be queued at once, 0 to 100,000; what is queued beyond that stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_queued: Option<u32>,
+    /// Takes the limit of queued runs away.
+    #[serde(default)]
+    pub unlimited_queue: bool,
 }

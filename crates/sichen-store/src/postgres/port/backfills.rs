@@ -9,7 +9,7 @@ use sichen_core::backfill::{
 use sichen_core::ids::{BackfillId, JobUid, Revision, RunId};
 use sichen_core::port::{Answer, BackfillStore, Fence, Op, Page};
 
-use super::super::{PostgresStore, backfills, checks, keys_of};
+use super::super::{PostgresStore, backfills, checks, keys_of, namespaces};
 
 impl BackfillStore for PostgresStore {
     fn create_backfill(&self, op: Op, new: NewBackfill) -> Answer<'_, NewVerdict> {
@@ -62,6 +62,7 @@ impl BackfillStore for PostgresStore {
             tx.lock_duties(vec![fence.key.text()], true).await?;
             backfills::lock(tx, advance.id, backfills::reopens(&advance)).await?;
             tx.tell_time().await?;
+            namespaces::lock_queues(tx, backfills::writes(&advance)).await?;
             backfills::advance(tx, &fence, advance).await
         })
     }

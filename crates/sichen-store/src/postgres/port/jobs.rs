@@ -9,7 +9,7 @@ use sichen_core::port::{
 };
 
 use super::super::kept::Locks;
-use super::super::{PostgresStore, jobs, keys_of, sql};
+use super::super::{PostgresStore, jobs, keys_of, namespaces, sql};
 
 impl JobStore for PostgresStore {
     fn apply_job(&self, op: Op, job: ApplyJob) -> Answer<'_, ApplyVerdict> {
@@ -20,7 +20,9 @@ impl JobStore for PostgresStore {
             let closing = job.closing.iter();
             let runs: Vec<&NewRun> = closing.flat_map(|step| &step.runs).collect();
             tx.lock_replaced(&runs).await?;
+            let adds = runs.iter().map(|run| run.job).take(1).collect();
             tx.tell_time().await?;
+            namespaces::lock_queues(tx, adds).await?;
             jobs::apply(tx, job).await
         })
     }
@@ -52,7 +54,9 @@ impl JobStore for PostgresStore {
                 tx.shut_gate(Some(closing.job)).await?;
             }
             tx.lock_replaced(&runs).await?;
+            let adds = runs.iter().map(|run| run.job).take(1).collect();
             tx.tell_time().await?;
+            namespaces::lock_queues(tx, adds).await?;
             jobs::set_paused(tx, paused, closing, expected_ver).await
         })
     }
@@ -69,7 +73,9 @@ impl JobStore for PostgresStore {
             let steps = closing.iter();
             let runs: Vec<&NewRun> = steps.flat_map(|step| &step.runs).collect();
             tx.lock_replaced(&runs).await?;
+            let adds = runs.iter().map(|run| run.job).take(1).collect();
             tx.tell_time().await?;
+            namespaces::lock_queues(tx, adds).await?;
             jobs::delete(tx, job, closing, expected_ver).await
         })
     }
@@ -117,6 +123,7 @@ impl JobStore for PostgresStore {
                 ..Locks::default()
             };
             tx.lock_to_write(&locks, &runs).await?;
+            namespaces::lock_queues(tx, runs.iter().map(|run| run.job).collect()).await?;
             jobs::advance_all(tx, &fences, items).await
         })
     }

@@ -1,6 +1,6 @@
 //! What namespaces may have.
 
-use sichen_core::model::{Namespace, NamespaceChange};
+use sichen_core::model::{Namespace, NamespaceChange, NamespaceUse};
 use sichen_core::name::Name;
 use sichen_core::port::{Answer, NamespaceStore, Op, Page};
 
@@ -16,7 +16,7 @@ impl NamespaceStore for PostgresStore {
             namespaces::set(tx, name, &change).await
         })
     }
-    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>> {
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, NamespaceUse)>> {
         read!(self, [page], |read| namespaces::list(read, &page).await)
     }
 }

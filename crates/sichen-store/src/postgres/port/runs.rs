@@ -13,7 +13,9 @@ use sichen_core::port::{
 
 use super::super::gates::Standing;
 use super::super::kept::Locks;
-use super::super::{PostgresStore, backfills, discards, gates, keys_of, leases, runs, shards};
+use super::super::{
+    PostgresStore, backfills, discards, gates, keys_of, leases, namespaces, runs, shards,
+};
 
 impl RunStore for PostgresStore {
     fn create_runs(
@@ -33,6 +35,7 @@ impl RunStore for PostgresStore {
                 ..Locks::default()
             };
             tx.lock_to_write(&locks, &Vec::from_iter(&runs)).await?;
+            namespaces::lock_queues(tx, runs.iter().map(|run| run.job).collect()).await?;
             backfills::create_runs(tx, &fences, runs).await
         })
     }

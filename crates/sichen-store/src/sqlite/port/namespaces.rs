@@ -1,6 +1,6 @@
 //! What namespaces may have.
 
-use sichen_core::model::{Namespace, NamespaceChange};
+use sichen_core::model::{Namespace, NamespaceChange, NamespaceUse};
 use sichen_core::name::Name;
 use sichen_core::port::{Answer, NamespaceStore, Op, Page};
 
@@ -10,7 +10,7 @@ impl NamespaceStore for SqliteStore {
     fn set_namespace(&self, op: Op, name: Name, change: NamespaceChange) -> Answer<'_, Namespace> {
         self.write(op, move |tx| namespaces::set(tx, name, &change))
     }
-    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, Option<u32>)>> {
+    fn list_namespaces(&self, page: Page<Name>) -> Answer<'_, Vec<(Namespace, NamespaceUse)>> {
         self.read(move |r| namespaces::list(r, &page))
     }
 }

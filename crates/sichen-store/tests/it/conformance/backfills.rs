@@ -580,3 +580,33 @@ pub fn a_run_that_replaces_others_leaves_those_of_backfills(b: &Bench) {
     assert_eq!(b.run(live).state, RunState::Cancelled);
     assert_eq!(b.run(find(b, job, 5, 0)).stop, None);
 }
+
+pub fn a_step_waits_while_its_namespace_may_queue_no_more(b: &Bench) {
+    let job = b.job("j");
+    let id = start(b, job, 5);
+    let change = |most| sichen_core::model::NamespaceChange {
+        max_queued: Some(most),
+        ..Default::default()
+    };
+    let set = |most| {
+        wait(
+            b.store
+                .set_namespace(b.op(), crate::bench::name("default"), change(most)),
+        )
+    };
+    set(Some(1));
+    let fence = b.trigger(job);
+    let two = step(b, id, vec![write(b, job, 1, 0), write(b, job, 2, 0)]);
+    let full = sichen_core::model::QueueFull { most: 1, queued: 0 };
+    let before = get(b, id);
+    assert_eq!(advance(b, &fence, two), AdvanceVerdict::Full(full));
+    assert_eq!(get(b, id), before);
+    assert!(b.dump().runs.is_empty());
+    let one = step(b, id, vec![write(b, job, 1, 0)]);
+    assert_eq!(advance(b, &fence, one), AdvanceVerdict::Advanced(1));
+    let next = step(b, id, vec![write(b, job, 2, 0)]);
+    let full = sichen_core::model::QueueFull { most: 1, queued: 1 };
+    assert_eq!(advance(b, &fence, next.clone()), AdvanceVerdict::Full(full));
+    set(None);
+    assert_eq!(advance(b, &fence, next), AdvanceVerdict::Advanced(1));
+}

@@ -90,6 +90,7 @@ macro_rules! conforms {
         mod $store {
             $claims! { $make;
                 backfills:
+                    a_step_waits_while_its_namespace_may_queue_no_more,
                     one_key_is_one_backfill,
                     a_step_writes_its_runs_in_its_own_lane,
                     a_run_fills_the_record_of_its_instant,
@@ -292,6 +293,8 @@ macro_rules! conforms {
                     no_grant_goes_beyond_what_a_namespace_may_run,
                     no_grant_goes_beyond_what_a_job_may_run,
                     a_limited_namespaces_runs_are_born_leased_only_below_its_limit,
+                    no_run_is_written_beyond_what_a_namespace_may_queue,
+                    planned_times_wait_while_their_namespace_may_queue_no_more,
                 ;
                 dispatch:
                     ready_runs_come_by_priority_then_age,

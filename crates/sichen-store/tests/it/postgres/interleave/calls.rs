@@ -278,6 +278,7 @@ fn created(verdicts: &[CreateVerdict]) -> String {
         CreateVerdict::Exists(_) => "exists",
         CreateVerdict::OtherRequest(_) => "other request",
         CreateVerdict::Conflict => "conflict",
+        CreateVerdict::Full(_) => "full",
     });
     words.collect::<Vec<_>>().join(", ")
 }
