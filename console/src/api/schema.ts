@@ -3046,7 +3046,7 @@ export interface components {
             /** @description For people. */
             text: string;
             /**
-             * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
+             * @description `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `absent`, `parallelism`,
              *     `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
              *     `dispatching`, `settling`, `preempted` or `preempting`.
              */

@@ -25,7 +25,9 @@ use crate::ids::SessionId;
 
 pub use offer::{MAX_LABELS, MAX_RESOURCES, Offer, Resources, quantity};
 pub(crate) use seats::Seats;
-pub use terms::{Key, Keyed, Strategy, Terms, Wanted, hash_of};
+pub use terms::{
+    BROADCAST_TO, Key, Keyed, MAX_BROADCAST, Strategy, Terms, Wanted, broadcast_to, hash_of,
+};
 pub use uses::Places;
 
 /// A session that can take shards.

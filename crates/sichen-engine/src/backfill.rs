@@ -27,6 +27,7 @@ use sichen_core::ids::{BackfillId, Occasion, Revision};
 use sichen_core::model::{DutyKey, Job, PARTITIONS, partition_of};
 use sichen_core::port::{Error, MAX_PAGE, NewRun, Page, Store};
 
+use crate::broadcast;
 use crate::context::Context;
 use crate::control::Control;
 use crate::coordinator::Coordinator;
@@ -38,7 +39,8 @@ const MAX_BACKFILLS: u32 = 500;
 const STEPS: usize = 8;
 /// How long to wait for room, if no hint comes before.
 const ROOM: SignedDuration = SignedDuration::from_millis(200);
-/// How long a backfill waits whose namespace has no room for another queued run.
+/// How long a backfill waits whose namespace has no room for another queued run, or that has nobody to be
+/// broadcast to.
 const FULL: SignedDuration = SignedDuration::from_secs(1);
 /// Revisions that may share the range of one backfill.
 pub const MAX_REVISIONS_OF_RANGE: usize = 1_000;
@@ -183,6 +185,10 @@ impl Backfiller {
             return Ok(self.turn(backfill.id, Turn::Cancel, why, now).await?);
         };
         let document = self.documents.get(store, job.uid, job.revision).await?;
+        let Some(document) = broadcast::addressed(store, &document).await? else {
+            pass.again(now + FULL);
+            return Ok(());
+        };
         let past = past(store, &self.documents, &job, &backfill.wanted).await;
         let past = past?.map_err(Stop::Pause)?;
         let free = backfill

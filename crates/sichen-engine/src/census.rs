@@ -19,7 +19,7 @@ use sichen_core::ids::JobUid;
 use sichen_core::lease::has_expired;
 use sichen_core::model::{DutyKey, Standing};
 use sichen_core::name::Name;
-use sichen_core::place::Resources;
+use sichen_core::place::{Resources, hash_of};
 use sichen_core::port::{Error, MAX_BATCH, ReadyHead, Store};
 
 use crate::dispatch::{Dispatcher, ready_run};
@@ -105,13 +105,21 @@ impl Dispatcher {
             }
             facts.namespace = limits.get(&run.job_name.namespace).copied();
             facts.capacity = run.terms.uses.iter().any(short);
-            let shard = why::Waiting {
+            let mut shard = why::Waiting {
                 // The store has judged that their time has come.
                 ready_at: Timestamp::MIN,
                 retries: false,
                 handler: &ready.handler,
                 terms: ready.terms.as_deref(),
+                worker: None,
             };
+            if document.is_broadcast() {
+                for (key, _) in &head.shards {
+                    shard.worker = Some(ready.keys.of(key.no.0));
+                    *counts.entry(why(&shard, &facts)).or_default() += 1;
+                }
+                continue;
+            }
             let n = u64::try_from(head.shards.len()).unwrap_or(u64::MAX);
             *counts.entry(why(&shard, &facts)).or_default() += n;
         }
@@ -127,6 +135,7 @@ impl Dispatcher {
             .into_iter()
             .filter(|(s, _)| !has_expired(s.expires_at, now));
         let workers = live.map(|(s, held)| why::Worker {
+            number: hash_of(s.worker.name.as_str().as_bytes()),
             used: uses.get(&s.id).cloned().unwrap_or_else(Resources::default),
             handlers: s.handlers,
             slots: s.slots,

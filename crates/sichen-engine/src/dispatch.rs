@@ -24,7 +24,7 @@ use sichen_core::ids::{JobUid, RunId, SessionId, ShardKey};
 use sichen_core::lease::has_expired;
 use sichen_core::model::{DutyKey, Run};
 use sichen_core::name::Name;
-use sichen_core::place::{Keyed, Terms, hash_of};
+use sichen_core::place::{Keyed, Strategy, Terms, hash_of};
 use sichen_core::port::{
     Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, MAX_BATCH, ReadyHead,
 };
@@ -471,7 +471,7 @@ impl Dispatcher {
                 continue;
             }
             if let Some(document) = self.documents.find(store, run.job, run.revision).await? {
-                runs.push(ready_run(head, &document));
+                runs.extend(apart(ready_run(head, &document)));
                 known.insert(run.id, document);
             }
         }
@@ -663,9 +663,22 @@ pub(crate) fn first_of(failed: &mut Option<Error>, error: Error) -> Result<(), E
     Ok(())
 }
 
-/// Whether fewer shards of the job may run at once than there are slots for.
+/// Whether more than free slots decides how many shards of the job may run at once.
 fn limits_job(document: &Document) -> bool {
-    document.spec.max_running_shards.is_some()
+    document.spec.max_running_shards.is_some() || document.is_broadcast()
+}
+
+/// The shards of a run that is broadcast, each by itself: none waits behind one whose worker is not there.
+fn apart(run: ReadyRun) -> Vec<ReadyRun> {
+    let terms = run.terms.as_ref();
+    if terms.is_none_or(|terms| terms.strategy != Strategy::Broadcast) {
+        return vec![run];
+    }
+    let alone = |ready: &Ready| ReadyRun {
+        head: vec![ready.clone()],
+        ..run.clone()
+    };
+    run.head.iter().map(alone).collect()
 }
 
 /// Where a shard may and should run, if its job says so: a plan step runs where its data source is.

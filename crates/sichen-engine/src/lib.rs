@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod backfill;
 pub mod births;
 mod blocked;
+mod broadcast;
 pub mod calendars;
 mod capacities;
 pub mod census;

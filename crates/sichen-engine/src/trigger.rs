@@ -13,6 +13,7 @@
 mod crowded;
 mod tails;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,7 @@ use sichen_core::schedule::stretch::join;
 use sichen_core::schedule::{DuePlan, PlannedRun, Reason, Skip, zone_data_version};
 
 use crate::blocked::{Blocked, told};
+use crate::broadcast;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::dispatch::Dispatcher;
@@ -482,6 +484,14 @@ impl Trigger {
             tracing::error!(job = %job.name, path, "SC4011: this schedule is passed over: {message}");
         }
         let mut plan = timing.due(job.high_water, now, false);
+        let addressed = match plan.runs.is_empty() {
+            true => Some(Cow::Borrowed(document)),
+            false => broadcast::addressed(store, document).await?,
+        };
+        let Some(document) = addressed.as_deref() else {
+            // Its planned time waits for somebody to broadcast to.
+            return Ok(Some((crowded::later(job, now), false)));
+        };
         if let [first, _, ..] = plan.runs.as_slice() {
             let most = runs_a_batch(job, document, first, now);
             let most = most.min(self.crowded.room(job.uid).unwrap_or(u32::MAX));

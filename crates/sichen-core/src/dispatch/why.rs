@@ -36,6 +36,8 @@ pub enum Reason {
     NoWorker,
     /// No live server has its pool.
     NoOwner,
+    /// It is for one worker, which is not there.
+    Absent,
     /// Its run has as many running shards as it may.
     Parallelism,
     /// Its job has as many running shards as it may.
@@ -62,7 +64,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in order.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 20] = [
         Reason::Stopping,
         Reason::Queued,
         Reason::Replacing,
@@ -71,6 +73,7 @@ impl Reason {
         Reason::Restore,
         Reason::NoWorker,
         Reason::NoOwner,
+        Reason::Absent,
         Reason::Parallelism,
         Reason::Job,
         Reason::Namespace,
@@ -104,6 +107,7 @@ impl Reason {
             Reason::Restore => "restore",
             Reason::NoWorker => "no_worker",
             Reason::NoOwner => "no_owner",
+            Reason::Absent => "absent",
             Reason::Parallelism => "parallelism",
             Reason::Job => "job",
             Reason::Namespace => "namespace",
@@ -130,11 +134,15 @@ pub struct Waiting<'a> {
     pub handler: &'a str,
     /// Where it may run, if its job says so.
     pub terms: Option<&'a Terms>,
+    /// The one worker that it is for, by its number ([`crate::place::hash_of`]), if it is for one.
+    pub worker: Option<u64>,
 }
 
 /// A worker of the pool whose session is not over.
 #[derive(Clone, Debug)]
 pub struct Worker {
+    /// A number of its name ([`crate::place::hash_of`]).
+    pub number: u64,
     /// What it offers.
     pub handlers: Vec<String>,
     /// Its slots.
@@ -164,7 +172,9 @@ impl Worker {
 /// The workers that are left after each condition, in the order in which conditions are asked.
 #[derive(Clone, Debug)]
 pub struct Left<'a> {
-    /// Offer the handler.
+    /// Are the one that it is for, or all.
+    pub meant: Vec<&'a Worker>,
+    /// Of those: offer the handler.
     pub able: Vec<&'a Worker>,
     /// Of those: have the labels that are required.
     pub labelled: Vec<&'a Worker>,
@@ -189,10 +199,11 @@ impl<'a> Left<'a> {
                 .filter(|worker| holds(worker))
                 .collect()
         };
-        let able = workers
+        let meant = workers
             .iter()
-            .filter(|w| w.offers(shard.handler))
+            .filter(|w| shard.worker.is_none_or(|number| w.number == number))
             .collect::<Vec<_>>();
+        let able = of(&meant, &|w| w.offers(shard.handler));
         let labelled = of(&able, &|w| {
             shard.terms.is_none_or(|t| t.is_met_by(&w.offer.labels))
         });
@@ -205,6 +216,7 @@ impl<'a> Left<'a> {
             needs.is_none_or(|needs| w.offer.total().lacks_beside(&w.used, needs).is_none())
         });
         Self {
+            meant,
             able,
             labelled,
             large,
@@ -255,6 +267,7 @@ pub fn why(shard: &Waiting<'_>, facts: &Facts) -> Reason {
         Reason::Restore => facts.restore,
         Reason::NoWorker => facts.workers.is_empty(),
         Reason::NoOwner => !facts.owned,
+        Reason::Absent => left.meant.is_empty(),
         Reason::Parallelism => is_full(facts.running),
         Reason::Job => facts.job.is_some_and(is_full),
         Reason::Namespace => facts.namespace.is_some_and(is_full),

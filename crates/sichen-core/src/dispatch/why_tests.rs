@@ -25,6 +25,7 @@ impl Scene {
     /// A shard that could run at once.
     fn free() -> Self {
         let worker = Worker {
+            number: 1,
             handlers: vec!["h".to_owned()],
             slots: 2,
             held: 1,
@@ -63,6 +64,7 @@ impl Scene {
             Reason::Restore => facts.restore = true,
             Reason::NoWorker => facts.workers.clear(),
             Reason::NoOwner => facts.owned = false,
+            Reason::Absent => facts.workers.iter_mut().for_each(|w| w.number = 2),
             Reason::Parallelism => facts.running = (1, 1),
             Reason::Job => facts.job = Some((1, 1)),
             Reason::Namespace => facts.namespace = Some((1, 1)),
@@ -99,6 +101,7 @@ impl Scene {
             retries: self.retries,
             handler: "h",
             terms: Some(&terms),
+            worker: Some(1),
         };
         why(&shard, &self.facts)
     }

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::check::Problems;
 use super::{BoundsSpec, Document, ItemsSpec, RangeSpec, ShardsSpec, Spec};
 use crate::name::nearest;
-use crate::place::{Key, MAX_LABELS, MAX_RESOURCES, Resources, Strategy, Terms, Wanted, quantity};
+use crate::place::{
+    BROADCAST_TO, Key, MAX_LABELS, MAX_RESOURCES, Resources, Strategy, Terms, Wanted, quantity,
+};
 
 /// Where shards run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +50,8 @@ pub enum StrategySpec {
     Binpack,
     /// The one with the fewest shards of the same run.
     Spread,
+    /// Each worker of the pool that can take it when the run is made gets one shard, and nobody else does.
+    Broadcast,
 }
 
 impl StrategySpec {
@@ -172,6 +176,7 @@ impl Document {
                 StrategySpec::ConsistentHash => Strategy::ConsistentHash,
                 StrategySpec::Binpack => Strategy::Binpack,
                 StrategySpec::Spread => Strategy::Spread,
+                StrategySpec::Broadcast => Strategy::Broadcast,
             },
             key: match &spec.key {
                 None | Some(PlacementKeySpec::Shard) => Key::Shard,
@@ -184,6 +189,25 @@ impl Document {
             needs: Resources::new(resources).with_kinds(),
         };
         (terms != Terms::default()).then(|| Arc::new(terms))
+    }
+
+    /// Whether each worker gets a shard of its runs.
+    #[must_use]
+    pub fn is_broadcast(&self) -> bool {
+        let placement = self.spec.placement.as_ref();
+        placement.is_some_and(|placement| placement.strategy == StrategySpec::Broadcast)
+    }
+
+    /// The document of a run that is broadcast to these workers: a shard for each, by its name.
+    #[must_use]
+    pub fn addressed(&self, workers: Vec<String>) -> Self {
+        let mut document = self.clone();
+        let names = workers.into_iter().map(serde_json::Value::String).collect();
+        let (parameter, spec) = (BROADCAST_TO.to_owned(), &mut document.spec);
+        spec.shards = Some(ShardsSpec::Items(ItemsSpec::Parameter(parameter.clone())));
+        spec.parameters
+            .insert(parameter, serde_json::Value::Array(names));
+        document
     }
 }
 
@@ -214,6 +238,9 @@ pub(super) fn check(spec: &Spec, p: &mut Problems) {
         return;
     };
     check_key(spec, placement, p);
+    if placement.strategy == StrategySpec::Broadcast {
+        check_broadcast(spec, p);
+    }
     for (kind, labels) in [
         ("require", &placement.labels.require),
         ("prefer", &placement.labels.prefer),
@@ -255,6 +282,27 @@ pub(super) fn check(spec: &Spec, p: &mut Problems) {
                  `/` before a kind, such as `gpu/a100`",
             );
         }
+    }
+}
+
+fn check_broadcast(spec: &Spec, p: &mut Problems) {
+    if spec.shards.is_some() {
+        p.add(
+            "spec.shards",
+            "SC1073: a run with `strategy: broadcast` has a shard for each worker; leave `shards` out",
+        );
+    }
+    if spec.timeouts.run.is_none() {
+        p.add(
+            "spec.timeouts.run",
+            "SC1074: is needed with `strategy: broadcast`: so long a run waits for a worker that is gone",
+        );
+    }
+    if spec.parameters.contains_key(BROADCAST_TO) {
+        p.add(
+            "spec.parameters.sichen_workers",
+            "SC1075: is filled in by `strategy: broadcast` with the names of the workers; use another name",
+        );
     }
 }
 

@@ -15,6 +15,7 @@ use crate::ids::{JobUid, Occasion, Revision};
 use crate::layout::{Descriptor, Layout, MAX_SHARDS};
 use crate::model::{Period, RunTerms};
 use crate::name::{Name, nearest};
+use crate::place::BROADCAST_TO;
 use crate::port::NewRun;
 use crate::timeouts::Timeouts;
 
@@ -46,6 +47,10 @@ pub struct Request {
 pub fn new_run(doc: &Document, request: Request, now: Timestamp) -> Result<NewRun, Problem> {
     let spec = &doc.spec;
     declared(doc, &request.parameters)?;
+    if doc.is_broadcast() && request.parameters.contains_key(BROADCAST_TO) {
+        let message = "SC1075: is filled in by `strategy: broadcast` with the names of the workers";
+        return Err(problem("parameters.sichen_workers", message.to_owned()));
+    }
     let mut parameters = spec.parameters.clone();
     if !request.parameters.is_empty() {
         parameters.extend(request.parameters);
@@ -138,6 +143,8 @@ impl Document {
 /// A document that declares none takes any, since only its handler knows them.
 fn declared(doc: &Document, given: &Map<String, Value>) -> Result<(), Problem> {
     let mut names: Vec<&str> = doc.spec.parameters.keys().map(String::as_str).collect();
+    // Not of the job's own making.
+    names.retain(|name| *name != BROADCAST_TO);
     if names.is_empty() {
         return Ok(());
     }

@@ -194,6 +194,7 @@ impl<'a> Seats<'a> {
                 chosen
             }
             Strategy::ConsistentHash => self.hashed(class, needs, run.keys.of(no)),
+            Strategy::Broadcast => self.awaited(class, needs, run.keys.of(no)),
         }?;
         let session = self.seats[chosen].of.session;
         if strategy(terms) == Strategy::RoundRobin {
@@ -281,6 +282,15 @@ impl<'a> Seats<'a> {
         let next = fit.min_by_key(place)?.0;
         self.fill(next, needs);
         Some(next)
+    }
+
+    /// The one whose name the key stands for, and no other.
+    fn awaited(&mut self, class: usize, needs: Option<&Resources>, key: u64) -> Option<usize> {
+        let mut members = self.classes[class].members.iter();
+        let is_it = |n: usize| self.seats[n].of.worker == key && self.seats[n].fits(needs);
+        let chosen = members.find(|m| is_it(m.0))?.0;
+        self.fill(chosen, needs);
+        Some(chosen)
     }
 
     /// The one for which the key and its name give the greatest number (rendezvous hashing: Thaler,

@@ -25,6 +25,22 @@ pub enum Strategy {
     Binpack,
     /// The one with the fewest shards of the run.
     Spread,
+    /// The one that the shard is for: each worker that was there when the run was made has one.
+    Broadcast,
+}
+
+/// The parameter that has the names of the workers to which a run is broadcast, in the order of their shards.
+pub const BROADCAST_TO: &str = "sichen_workers";
+/// The most workers to which one run is broadcast.
+pub const MAX_BROADCAST: usize = 1_000;
+
+/// The workers to which a run with these parameters is broadcast, by number.
+#[must_use]
+pub fn broadcast_to(parameters: &str) -> Vec<String> {
+    let parameters: Option<Value> = serde_json::from_str(parameters).ok();
+    let names = parameters.as_ref().and_then(|all| all.get(BROADCAST_TO));
+    let names = names.and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// What a consistent hash is taken of.
@@ -100,8 +116,15 @@ impl Terms {
     /// The keys of a run's shards; its parameters are a JSON object.
     #[must_use]
     pub fn keyed(&self, job: JobUid, parameters: &str) -> Keyed {
-        if self.strategy != Strategy::ConsistentHash {
-            return Keyed::Same(0);
+        match self.strategy {
+            Strategy::ConsistentHash => {}
+            Strategy::Broadcast => {
+                let names = broadcast_to(parameters).into_iter();
+                return Keyed::Each(names.map(|name| hash_of(name.as_bytes())).collect());
+            }
+            Strategy::LeastLoaded | Strategy::RoundRobin | Strategy::Binpack | Strategy::Spread => {
+                return Keyed::Same(0);
+            }
         }
         let of_job = hash_of(job.0.as_bytes());
         match &self.key {

@@ -433,3 +433,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_broadcast_shard_goes_to_its_own_worker_alone() {
+    let terms = Terms {
+        strategy: By::Broadcast,
+        ..Terms::default()
+    };
+    let to = r#"{"sichen_workers": ["w1", "w2", "w3"]}"#;
+    let one = |no: i32| ReadyRun {
+        keys: terms.keyed(job(7), to),
+        head: vec![Ready {
+            key: ShardKey::new(RunId(7), no),
+            token: Token(0),
+        }],
+        ..run(7, 1, terms.clone())
+    };
+    // The second has no slot, and the third is not there.
+    let workers = [
+        worker(1, 5, &[], &[]),
+        worker(2, 0, &[], &[]),
+        worker(4, 5, &[], &[]),
+    ];
+    let runs = [one(2), one(1), one(0)];
+    let planned = plan(&runs, &workers, 100, &mut Shares::default(), NOW);
+    let made: Vec<(i32, SessionId)> = planned.iter().map(|p| (p.key.no.0, p.session)).collect();
+    assert_eq!(made, [(0, SessionId(1))]);
+}

@@ -8,6 +8,7 @@
 //! The dispatcher's decision (`sichen_core::dispatch`), which of the reasons of a ready shard is the one
 //! (`sichen_core::dispatch::why`), how reasons are shown.
 
+mod awaited;
 mod failed;
 mod place;
 mod recalled;
@@ -26,7 +27,7 @@ use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{ShardState, WaitsFor};
 use sichen_core::model::{DutyKey, Hold, Node, Run, Session, Shard, Standing};
 use sichen_core::name::Name;
-use sichen_core::place::{Resources, Terms};
+use sichen_core::place::{Resources, Terms, hash_of};
 use sichen_core::port::{MAX_PAGE, Page, RunFilter};
 use sichen_core::restore::Restore;
 
@@ -389,6 +390,7 @@ fn asked(facts: &Facts, running: u32) -> why::Facts {
     let sessions = facts.sessions.iter().enumerate();
     let live = sessions.filter(|(_, (s, _))| !has_expired(s.expires_at, facts.now));
     let workers = live.map(|(n, (s, held))| why::Worker {
+        number: hash_of(s.worker.name.as_str().as_bytes()),
         handlers: s.handlers.clone(),
         slots: s.slots,
         held: *held,
@@ -415,14 +417,15 @@ fn why_ready_waits(facts: &Facts, running: u32) -> Why {
     let (terms, waiting) = (&facts.run.terms, &facts.waiting);
     let source = waiting.plan.as_ref();
     let handler = source.map_or_else(|| terms.handler.clone(), |s| format!("data-source/{s}"));
+    let asked = asked(facts, running);
     let shard = why::Waiting {
         ready_at: waiting.ready_since.unwrap_or(facts.now),
         retries: false,
         handler: &handler,
         // A plan step runs where its data source is.
         terms: facts.terms.as_deref().filter(|_| source.is_none()),
+        worker: awaited::number(facts, &asked),
     };
-    let asked = asked(facts, running);
     let reason = why(&shard, &asked);
     let (text, ends) = worded(reason, facts, &asked, &shard);
     let ready = shards(waiting.ready, "shard is ready", "shards are ready");
@@ -466,6 +469,7 @@ fn worded(
             format!("no live server has the pool {pool}; one takes it when the old lease ends"),
             "a server takes the pool".to_owned(),
         ),
+        Reason::Absent => awaited::worded(facts, asked),
         Reason::Parallelism => (
             format!(
                 "the run may have {} running at once and has",

@@ -181,6 +181,10 @@ impl Control {
         let timing = timing.of(job);
         let plan = timing.close(job.high_water, now, how);
         let open = open_runs(store, job).await?;
+        let document = match plan.runs.is_empty() {
+            true => std::borrow::Cow::Borrowed(&*document),
+            false => crate::broadcast::owed(store, &document).await?,
+        };
         let closing = advance(job, &document, &timing, plan, &open, now);
         let shards: usize = closing.runs.iter().map(|run| run.shards.len()).sum();
         if shards > MAX_SHARDS as usize {

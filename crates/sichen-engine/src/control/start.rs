@@ -22,6 +22,7 @@ use sichen_core::schedule::Nominal;
 use sichen_core::schedule::overlap::{Origin, Overlap, Verdict, judge};
 
 use super::{ATTEMPTS, Control, Error};
+use crate::broadcast;
 use crate::trigger::{active, blocker, open_runs};
 
 /// The longest idempotency key, in bytes.
@@ -201,7 +202,14 @@ impl Control {
             parameters: wanted.parameters.clone(),
             digest: wanted.digest.clone(),
         };
-        let mut run = new_run(&document, request, now).map_err(|p| Error::Invalid(vec![p]))?;
+        let Some(addressed) = broadcast::addressed(store, &document).await? else {
+            return Err(Error::Refused(format!(
+                "SC5054: a run of job {} goes to each worker of the pool {} that can take it, and there is none \
+                 now; start one (`sichen get workers`)",
+                wanted.job, document.spec.pool
+            )));
+        };
+        let mut run = new_run(&addressed, request, now).map_err(|p| Error::Invalid(vec![p]))?;
         run.nominal = nominal;
         if let Some(job) = &read {
             self.judge_overlap(job, &document, wanted, &mut run).await?;

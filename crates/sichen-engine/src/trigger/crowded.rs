@@ -1,4 +1,4 @@
-//! Jobs whose instants wait, as their namespaces may queue no more runs.
+//! Jobs whose instants wait: their namespaces may queue no more runs, or there is nobody to broadcast to.
 //!
 //! # Invariants
 //! - The mark of such a job stands: its instants are not decided, and none is lost. Its catch-up policy says
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::ids::JobUid;
-use sichen_core::model::QueueFull;
+use sichen_core::model::{Job, QueueFull};
 use sichen_core::name::JobName;
 use sichen_core::port::{Advance, Error};
 
@@ -84,7 +84,15 @@ impl Trigger {
     }
 }
 
-/// The job is looked at again later, and its mark stays.
+/// `job` is looked at again later, and its mark stays.
+pub(super) fn later(job: &Job, now: Timestamp) -> Advance {
+    Advance {
+        next_due: now.checked_add(CROWDED).ok(),
+        ..super::postponed(job, now)
+    }
+}
+
+/// The same of the job of a step that was not written.
 fn put_off(item: &Advance, now: Timestamp) -> Advance {
     Advance {
         job: item.job,

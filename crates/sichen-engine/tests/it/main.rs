@@ -9,6 +9,7 @@ mod alerts;
 mod audit;
 mod backfill;
 mod births;
+mod broadcast;
 mod calendar_day;
 mod calendars;
 mod capacities;

@@ -15,13 +15,14 @@ use crate::names;
 use crate::output;
 
 /// Reasons for which a run waits until somebody does something.
-pub const BLOCKED: [&str; 7] = [
+pub const BLOCKED: [&str; 8] = [
     "restore",
     "no_worker",
     "no_handler",
     "no_label",
     "too_large",
     "no_owner",
+    "absent",
     "draining",
 ];
 

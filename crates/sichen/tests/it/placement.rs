@@ -6,7 +6,10 @@ use serde_json::json;
 use crate::program::until;
 use crate::scene::{Scene, on_both_stores, text};
 
-on_both_stores!(new => shards_run_where_their_labels_and_resources_let_them);
+on_both_stores!(
+    new => shards_run_where_their_labels_and_resources_let_them,
+        a_broadcast_reaches_each_of_three_workers_though_one_is_killed
+);
 
 fn log(scene: &Scene) -> Vec<String> {
     let text = std::fs::read_to_string(scene.path("log")).unwrap_or_default();
@@ -90,4 +93,60 @@ fn shards_run_where_their_labels_and_resources_let_them(mut scene: Scene) {
     );
     scene.history_is_accepted();
     drop((first, second));
+}
+
+/// Three workers, one of which is killed while it runs its shard: the others' are done once, its own waits for
+/// it and is done by it when it is back.
+fn a_broadcast_reaches_each_of_three_workers_though_one_is_killed(scene: Scene) {
+    let names = ["w1", "w2", "w3"];
+    let mut workers: Vec<_> = names.map(|name| scene.worker_with(name, 4, "")).into();
+    until("all are there", || {
+        let there = scene.client.ok("get workers");
+        names.iter().all(|name| there.contains(name))
+    });
+    let (log, go) = (scene.path("log"), scene.path("go"));
+    let script = format!(
+        "echo + >> {log}; while [ ! -e {go} ]; do sleep 0.02; done",
+        log = text(&log),
+        go = text(&go),
+    );
+    let run = json!({ "process": { "argv": ["/bin/sh", "-c", script] } });
+    scene.apply_spec(
+        "all",
+        &json!({
+            "run": run, "placement": { "strategy": "broadcast" }, "timeouts": { "run": "10m" },
+            "retry": { "maxAttempts": 5, "backoff": { "fixed": "100ms" } },
+        }),
+    );
+    scene.client.ok("run all --key k");
+    until("each runs its own", || begun(&scene) == 3);
+    let attempts = |no: usize| -> Vec<String> {
+        let shard = scene
+            .client
+            .json(&format!("describe shard all:manual:k {no}"));
+        let attempts = shard["attempts"].as_array().cloned().unwrap_or_default();
+        attempts
+            .iter()
+            .map(|a| a["worker"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    for (no, name) in names.iter().enumerate() {
+        assert_eq!(attempts(no), [*name]);
+    }
+    drop(workers.remove(0));
+    scene.go();
+    until("its shard waits for it", || {
+        let why = scene.client.ok("explain all:manual:k 0");
+        why.contains("absent") && why.contains("not connected: w1")
+    });
+    assert_eq!(scene.run("all:manual:k")["state"], "running");
+    workers.push(scene.worker_with("w1", 4, ""));
+    scene.settles("all:manual:k", "succeeded");
+    assert_eq!(attempts(0), ["w1", "w1"]);
+    assert_eq!(
+        (attempts(1), attempts(2)),
+        (vec!["w2".to_owned()], vec!["w3".to_owned()])
+    );
+    scene.history_is_accepted();
+    drop(workers);
 }

@@ -83,3 +83,60 @@ fn what_makes_no_sense_is_named_with_what_was_meant() {
     }
     assert!(document(serde_json::json!({ "strategy": "random" })).is_err());
 }
+
+#[test]
+fn a_broadcast_is_cut_by_its_workers_and_has_a_time() {
+    let read = |spec: serde_json::Value| -> Document {
+        let mut whole = serde_json::json!({
+            "run": { "handler": "h" }, "placement": { "strategy": "broadcast" },
+            "timeouts": { "run": "10m" },
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        let head = serde_json::json!({
+            "apiVersion": "sichen/v1", "kind": "Job", "metadata": { "name": "j" }, "spec": whole,
+        });
+        serde_json::from_value(head).unwrap()
+    };
+    let codes = |document: &Document| -> Vec<String> {
+        let found = check(document).into_iter();
+        found.map(|p| p.message[..6].to_owned()).collect()
+    };
+    let plain = read(serde_json::json!({}));
+    assert_eq!(codes(&plain), [""; 0]);
+    let cut = read(serde_json::json!({ "shards": { "count": 2 } }));
+    assert_eq!(codes(&cut), ["SC1073"]);
+    let endless = read(serde_json::json!({ "timeouts": {} }));
+    assert_eq!(codes(&endless), ["SC1074"]);
+    let filled = read(serde_json::json!({ "parameters": { "sichen_workers": ["a"] } }));
+    assert_eq!(codes(&filled), ["SC1075"]);
+    let asked = |document: &Document, parameters: serde_json::Value| {
+        let request = crate::document::Request {
+            job: crate::ids::JobUid(uuid::Uuid::nil()),
+            revision: crate::ids::Revision(1),
+            occasion: crate::ids::Occasion::Manual {
+                key: "k".to_owned(),
+            },
+            period: None,
+            parameters: parameters.as_object().cloned().unwrap_or_default(),
+            digest: String::new(),
+        };
+        crate::document::new_run(document, request, jiff::Timestamp::UNIX_EPOCH)
+    };
+    let addressed = plain.addressed(vec!["a".to_owned(), "b".to_owned()]);
+    let run = asked(&addressed, serde_json::json!({})).unwrap();
+    let item = |name: &str| crate::layout::Descriptor::Item(name.to_owned());
+    assert_eq!(*run.shards, [item("a"), item("b")]);
+    assert_eq!(
+        crate::place::broadcast_to(&run.terms.parameters),
+        ["a", "b"]
+    );
+    let own = serde_json::json!({ "sichen_workers": ["c"] });
+    assert!(
+        asked(&addressed, own)
+            .unwrap_err()
+            .message
+            .starts_with("SC1075")
+    );
+}

@@ -10,6 +10,7 @@ use sichen_core::ids::SessionId;
 use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::ShardState;
 use sichen_core::model::Shard;
+use sichen_core::place::MAX_BROADCAST;
 
 /// Open shards, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Waiting {
     pub ready: u32,
     /// The earliest instant from which one of those could be granted.
     pub ready_since: Option<Timestamp>,
+    /// The numbers of the first of those.
+    pub numbers: Vec<i32>,
     /// Wait for their time after a failed attempt.
     pub backing_off: u32,
     /// Wait for their first time.
@@ -42,6 +45,9 @@ impl Waiting {
         match shard.state {
             ShardState::Scheduled | ShardState::Retry if !waits => {
                 self.ready += 1;
+                if self.numbers.len() < MAX_BROADCAST {
+                    self.numbers.push(shard.key.no.0);
+                }
                 let since = self.ready_since.into_iter().chain([shard.ready_at]).min();
                 self.ready_since = since;
             }

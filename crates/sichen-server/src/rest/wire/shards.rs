@@ -175,7 +175,7 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `parallelism`,
+    /// `closed`, `stopping`, `running`, `backoff`, `not_yet`, `restore`, `no_owner`, `absent`, `parallelism`,
     /// `job`, `namespace`, `no_worker`, `no_handler`, `no_label`, `too_large`, `draining`, `no_slot`, `resources`,
     /// `dispatching`, `settling`, `preempted` or `preempting`.
     pub word: String,
