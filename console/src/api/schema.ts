@@ -1984,7 +1984,7 @@ export interface components {
             from: string;
             /** @description The jobs with planned instants in the time. */
             jobs: components["schemas"]["JobForecast"][];
-            /** @description The pool's slots and each capacity with units that its jobs use, in this order. */
+            /** @description The pool's slots and each capacity that its jobs use, first those with units, then rates, in this order. */
             limits: components["schemas"]["LimitForecast"][];
             /**
              * Format: int64
@@ -2218,8 +2218,13 @@ export interface components {
             /** @description Part by part. */
             parts: components["schemas"]["ForecastPart"][];
             /**
+             * @description If it is the rate of a capacity, or of a job: tokens a period, such as `50/s`. What is wanted are tokens
+             *     then; what more than may gather is wanted at once waits.
+             */
+            rate?: string | null;
+            /**
              * Format: int32
-             * @description How much there is of it.
+             * @description How much there is of it; 1 of a rate.
              */
             there: number;
         };

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use calendar::{
     CalendarDocument, CalendarSpec, Calendars, DaySpec, DaysSpec, MAX_DAY_NAME, Weekday, named_in,
 };
-pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, check_use};
+pub use capacity::{CapacityDocument, CapacityMetadata, CapacitySpec, PACE, check_use, pace_of};
 pub use check::{Problem, check};
 pub use difference::{Difference, differences, differences_of};
 pub use duration::{Duration, MAX_LENGTH};
@@ -118,6 +118,10 @@ pub struct Spec {
     #[schemars(range(min = 1, max = 100_000))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running_shards: Option<u32>,
+    /// Shards of all runs of the job together that may start in a second, minute, hour or day: `50/s`,
+    /// `100/m`, `1000/h`, `5000/d`; evenly, not all at once. No limit if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
     /// Higher goes first, −1,000 to 1,000; 0 if left out.
     #[schemars(range(min = -1000, max = 1000))]
     #[serde(default)]

@@ -91,6 +91,18 @@ impl Rate {
         Ok(Self { count, per, burst })
     }
 
+    /// Reads `50/s` as a rate that lets through evenly: the burst is a second's tokens, or one.
+    ///
+    /// # Errors
+    /// As [`Rate::parse`].
+    pub fn even(text: &str) -> Result<Self, String> {
+        let rate = Self::parse(text, None)?;
+        let seconds = rate.per.micros() / Per::Second.micros();
+        let second = i64::from(rate.count).div_euclid(seconds.max(1));
+        let burst = u32::try_from(second).unwrap_or(MAX_BURST).max(1);
+        Ok(Self { burst, ..rate })
+    }
+
     /// As [`Rate::parse`] reads it, without the burst.
     #[must_use]
     pub fn text(&self) -> String {

@@ -16,6 +16,7 @@ use super::check::{Problem, Problems};
 use super::{API_VERSION, Document, Metadata};
 use crate::capacity::{Limits, MAX_BURST, MAX_UNITS, MAX_USES, Rate, Uses, variable};
 use crate::name::{self, Name};
+use crate::place::hash_of;
 
 /// A whole capacity document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -138,7 +139,40 @@ impl Document {
     #[must_use]
     pub fn uses(&self) -> Uses {
         let uses = self.spec.uses.iter();
-        Uses::new(uses.filter_map(|(name, n)| Some((Name::new(name).ok()?, *n))))
+        let uses = uses.filter_map(|(name, n)| Some((Name::new(name).ok()?, *n)));
+        let own = self.pace().and_then(|pace| pace.capacity_name().ok());
+        Uses::new(uses.chain(own.map(|name| (name, 1))))
+    }
+
+    /// The capacity that stands for the job's rate, if it has one: each start takes one token of it.
+    #[must_use]
+    pub fn pace(&self) -> Option<CapacityDocument> {
+        let rate = Rate::even(self.spec.rate.as_deref()?).ok()?;
+        let name = format!("{}/{}", self.metadata.namespace, self.metadata.name);
+        let spec = CapacitySpec {
+            units: None,
+            rate: Some(rate.text()),
+            burst: Some(rate.burst),
+        };
+        let mut document = CapacityDocument::new(&pace_of(&name), spec);
+        document.metadata.title = Some(format!("the rate of job {name}"));
+        Some(document)
+    }
+}
+
+/// The name of the capacity that stands for the rate of the job `NAMESPACE/NAME`.
+#[must_use]
+pub fn pace_of(job: &str) -> String {
+    format!("{PACE}{:016x}", hash_of(job.as_bytes()))
+}
+
+/// How the names of capacities begin that stand for rates of jobs.
+pub const PACE: &str = "rate-of-job.";
+
+/// What is wrong with a job's rate.
+pub(super) fn check_rate(rate: Option<&str>, p: &mut Problems) {
+    if let Some(Err(message)) = rate.map(Rate::even) {
+        p.add("spec.rate", message);
     }
 }
 

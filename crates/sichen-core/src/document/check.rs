@@ -122,6 +122,7 @@ fn check_spec(namespace: &str, spec: &Spec, p: &mut Problems) {
         p.within("spec.maxRunningShards", i64::from(n), 1, most);
     }
     super::capacity::check_uses(&spec.uses, p);
+    super::capacity::check_rate(spec.rate.as_deref(), p);
     super::placement::check(spec, p);
     p.within("spec.priority", i64::from(spec.priority), -1000, 1000);
     super::preemption::check(spec, p);

@@ -4,9 +4,11 @@
 //! The arithmetic (`sichen_core::capacity`), grants (the store).
 
 use sichen_core::capacity::unknown;
-use sichen_core::document::{CapacityDocument, CapacitySpec, Document, Problem, check_use};
+use sichen_core::document::{
+    CapacityDocument, CapacitySpec, Document, Problem, check_use, pace_of,
+};
 use sichen_core::model::{Hold, Standing, Waiter};
-use sichen_core::name::{Name, nearest};
+use sichen_core::name::{JobName, Name, nearest};
 use sichen_core::port::{self, ApplyCapacity, CapacityDeleted, CapacityVerdict, MAX_PAGE, Page};
 
 use super::{ATTEMPTS, Change, Control, Error};
@@ -207,6 +209,35 @@ impl Control {
             what: "capacity",
             name: format!("{name}{near}"),
         })
+    }
+
+    /// The same, but not as a step of a request: what it does comes to the same if it is done again, and does not
+    /// stand for what the step is about.
+    fn beside_steps(&self) -> Self {
+        let mut control = self.clone();
+        control.context.hold = None;
+        control
+    }
+
+    /// Sees to it that the capacity is there that stands for the job's rate, as its document has it.
+    pub(super) async fn keep_pace(&self, actor: &str, document: &Document) -> Result<(), Error> {
+        if let Some(pace) = document.pace() {
+            self.beside_steps().apply_capacity(actor, &pace).await?;
+        }
+        Ok(())
+    }
+
+    /// A job has no rate any more: the capacity goes that stood for it. While runs of former revisions use
+    /// it, it stays and limits those.
+    pub(super) async fn end_pace(&self, actor: &str, job: &JobName) {
+        let name = pace_of(&format!("{}/{}", job.namespace, job.name));
+        let Ok(name) = Name::new(&name) else { return };
+        let there = self.standing(&name).await;
+        if matches!(there, Ok(Some(_)))
+            && let Err(error) = self.beside_steps().delete_capacity(actor, &name).await
+        {
+            tracing::debug!(%job, %error, "what stood for the job's rate stays for now");
+        }
     }
 
     /// That each capacity which a job uses is there, and could ever meet its use.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sichen_core::capacity::Lack;
 use sichen_core::dispatch::why::{self, Reason, why};
-use sichen_core::document::PROCESS_HANDLER;
+use sichen_core::document::{PACE, PROCESS_HANDLER};
 use sichen_core::ids::{NodeId, RunId, SessionId, ShardKey, ShardNo};
 use sichen_core::lease::has_expired;
 use sichen_core::lifecycle::{ShardState, WaitsFor};
@@ -598,6 +598,10 @@ fn why_capacity(facts: &Facts) -> Option<String> {
                     "capacity {name}: needs {needs}, {free} of {limit} free ({used} held){never}"
                 ))
             }
+            Lack::Rate { rate, at: Some(at) } if name.as_str().starts_with(PACE) => Some(format!(
+                "the job may start {} (`rate` in its document), and has; the next one at {at} at the earliest",
+                rate.text()
+            )),
             Lack::Rate { rate, at } => {
                 let bucket = standing.capacity.bucket.filled(rate, facts.now);
                 let when = match at {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::capacity::{Limits, Rate};
 use sichen_core::document::{Document, Timing};
 use sichen_core::forecast::{self, Expected, Forecast, MAX_RUNS, Window};
 use sichen_core::lifecycle::RunState;
@@ -51,6 +52,8 @@ pub struct Outlook {
     /// The same of each capacity that the pool's jobs use, with its units: all jobs that use it count,
     /// whatever their pool.
     pub capacities: Vec<(Name, u32, Forecast)>,
+    /// The same of each rate of those: what is wanted are tokens, and what there is, is one at a time.
+    pub rates: Vec<(Name, Rate, Forecast)>,
     /// The jobs that have planned instants in the time; the numbers in the forecasts count them.
     pub jobs: Vec<JobLoad>,
     /// Whether jobs or planned instants were left out, being too many.
@@ -66,6 +69,8 @@ pub struct JobLoad {
     pub runs: u64,
     /// Slots that a run takes; `None` with its length.
     pub slots: u32,
+    /// Shards of a run, each of which starts once.
+    pub starts: u32,
     /// How long a run takes; `None` if none has succeeded yet.
     pub length: Option<SignedDuration>,
     /// Whether its runs go to the pool that was asked for.
@@ -104,8 +109,14 @@ impl Control {
             .flat_map(|(no, job)| job.expected(no, job.slots))
             .collect();
         let pool = forecast::forecast(slots, &expected, asked.window);
-        let mut capacities = Vec::new();
-        for (name, units) in self.units_of(&jobs).await? {
+        let (mut capacities, mut rates) = (Vec::new(), Vec::new());
+        for (name, limits) in self.limits_of(&jobs).await? {
+            if let Some(rate) = limits.rate {
+                rates.push((name.clone(), rate, paced(&name, rate, &jobs, asked.window)));
+            }
+            let Some(units) = limits.units else {
+                continue;
+            };
             let users = numbered().filter_map(|(no, job)| {
                 let uses = job.uses.get(name.as_str())?;
                 Some(job.expected(no, uses.saturating_mul(job.slots)))
@@ -118,6 +129,7 @@ impl Control {
             slots,
             pool,
             capacities,
+            rates,
             jobs,
             cut,
         })
@@ -135,8 +147,8 @@ impl Control {
         Ok(staying.fold(0, |sum, session| session.slots.saturating_add(sum)))
     }
 
-    /// The capacities with units that jobs of the pool use.
-    async fn units_of(&self, jobs: &[JobLoad]) -> Result<Vec<(Name, u32)>, Error> {
+    /// The capacities that jobs of the pool use.
+    async fn limits_of(&self, jobs: &[JobLoad]) -> Result<Vec<(Name, Limits)>, Error> {
         let of_pool = jobs.iter().filter(|job| job.in_pool);
         let names: BTreeSet<&str> = of_pool
             .flat_map(|job| job.uses.keys().map(String::as_str))
@@ -144,8 +156,7 @@ impl Control {
         let mut found = Vec::new();
         for name in names.into_iter().filter_map(|name| Name::new(name).ok()) {
             let standing = self.standing(&name).await?;
-            let units = standing.and_then(|standing| standing.capacity.limits.units);
-            found.extend(units.map(|units| (name, units)));
+            found.extend(standing.map(|standing| (name, standing.capacity.limits)));
         }
         Ok(found)
     }
@@ -195,7 +206,8 @@ impl Control {
             return Ok(None);
         };
         let in_pool = document.spec.pool == asked.pool.as_str();
-        if !in_pool && document.spec.uses.is_empty() {
+        let uses = document.uses();
+        if !in_pool && uses.is_empty() {
             return Ok(None);
         }
         let Window { from, to, .. } = asked.window;
@@ -221,7 +233,8 @@ impl Control {
             slots: slots(&document, past.first()),
             length,
             in_pool,
-            uses: document.spec.uses.clone(),
+            starts: past.first().map_or(1, |run| run.counters.total),
+            uses: uses.iter().map(|(name, n)| (name.to_string(), n)).collect(),
             begins,
         }))
     }
@@ -250,6 +263,31 @@ impl Control {
         };
         Ok(self.context.store.list_runs(filter, page).await?)
     }
+}
+
+/// What is to be expected of a rate: each token keeps it busy for as long as the next one takes to come. Where
+/// no more is wanted than may gather, nothing waits.
+fn paced(name: &Name, rate: Rate, jobs: &[JobLoad], window: Window) -> Forecast {
+    let token = rate.per.micros() / i64::from(rate.count.max(1));
+    let length = SignedDuration::from_micros(token);
+    let users = (0_u32..).zip(jobs).flat_map(|(no, job)| {
+        let uses = job.uses.get(name.as_str()).copied().unwrap_or(0);
+        let wants = uses.saturating_mul(job.starts);
+        job.begins.iter().map(move |at| Expected {
+            job: no,
+            at: *at,
+            length,
+            wants,
+        })
+    });
+    let expected: Vec<Expected> = users.filter(|run| run.wants > 0).collect();
+    let mut told = forecast::forecast(1, &expected, window);
+    let gathered = SignedDuration::from_micros(token.saturating_mul(i64::from(rate.burst)));
+    told.overbooked.retain(|span| {
+        let until = span.until;
+        until.is_none_or(|until| until.duration_since(span.from) > gathered)
+    });
+    told
 }
 
 /// When the job's runs may begin: after `since`, before `to`, the first `most`.

@@ -76,11 +76,16 @@ impl Control {
             .map_err(|e| Error::Refused(format!("SC1001: {e}")))?;
         for _ in 0..ATTEMPTS {
             let pinned = self.pin(document).await?;
+            self.keep_pace(actor, document).await?;
             self.check_uses(document).await?;
             let existing = self.context.store.get_job(name.clone()).await?;
             condition.judge(&name, existing.as_ref())?;
+            let paced = existing.as_ref().is_some_and(had_rate) && document.pace().is_none();
             let applied = self.try_apply(actor, &pinned, &name, existing, String::new());
             if let Some(applied) = applied.await? {
+                if paced {
+                    self.end_pace(actor, &name).await;
+                }
                 return Ok(applied);
             }
         }
@@ -305,6 +310,9 @@ impl Control {
             let op = self.context.op(actor);
             let store = &self.context.store;
             if store.delete_job(op, job.uid, closing, job.ver).await? {
+                if had_rate(&job) {
+                    self.end_pace(actor, name).await;
+                }
                 return Ok(job.uid);
             }
         }
@@ -402,4 +410,9 @@ impl Control {
         }
         Ok(jobs)
     }
+}
+
+/// Whether the job may have had a rate: only then is there anything that stood for it.
+fn had_rate(job: &Job) -> bool {
+    job.document.contains("\"rate\"")
 }

@@ -23,6 +23,7 @@ mod forecast;
 mod gathered;
 mod limits;
 mod overlap;
+mod paced;
 mod peers;
 mod placed;
 mod players;

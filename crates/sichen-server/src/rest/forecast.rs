@@ -106,6 +106,7 @@ fn shown(pool: &Name, window: Window, told: &Outlook) -> wire::Forecast {
     let limit = |limit: &str, there: u32, told: &Forecast| wire::LimitForecast {
         limit: limit.to_owned(),
         there,
+        rate: None,
         parts: told.parts.iter().map(part).collect(),
         overbooked: told.overbooked.iter().map(span).collect(),
     };
@@ -114,12 +115,20 @@ fn shown(pool: &Name, window: Window, told: &Outlook) -> wire::Forecast {
         .capacities
         .iter()
         .map(|(name, units, told)| limit(name.as_str(), *units, told));
+    let rates = told
+        .rates
+        .iter()
+        .map(|(name, rate, told)| wire::LimitForecast {
+            rate: Some(rate.text()),
+            ..limit(name.as_str(), 1, told)
+        });
+    let limits = std::iter::once(slots).chain(capacities).chain(rates);
     wire::Forecast {
         pool: pool.to_string(),
         from: window.from.to_string(),
         to: window.to.to_string(),
         part_ms: i64::try_from(window.part.as_millis()).unwrap_or(i64::MAX),
-        limits: std::iter::once(slots).chain(capacities).collect(),
+        limits: limits.collect(),
         jobs: told.jobs.iter().map(job).collect(),
         cut: told.cut,
     }

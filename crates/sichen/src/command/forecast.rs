@@ -125,6 +125,10 @@ fn length(ms: u64) -> SignedDuration {
 /// What a person is to know of a limit.
 fn verdict(limit: &LimitForecast) -> String {
     let (what, units) = match limit.limit.as_str() {
+        name if limit.rate.is_some() => {
+            let rate = limit.rate.as_deref().unwrap_or_default();
+            (format!("Rate {rate} of {name}"), format!("{rate}, starts"))
+        }
         "slots" => (
             "Slots".to_owned(),
             output::count(limit.there.into(), "slot"),

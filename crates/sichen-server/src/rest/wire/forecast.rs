@@ -15,7 +15,7 @@ pub struct Forecast {
     pub to: String,
     /// The length of its parts, in milliseconds; the last one may be shorter.
     pub part_ms: i64,
-    /// The pool's slots and each capacity with units that its jobs use, in this order.
+    /// The pool's slots and each capacity that its jobs use, first those with units, then rates, in this order.
     pub limits: Vec<LimitForecast>,
     /// The jobs with planned instants in the time.
     pub jobs: Vec<JobForecast>,
@@ -28,8 +28,12 @@ pub struct Forecast {
 pub struct LimitForecast {
     /// `slots`, or the name of a capacity. All jobs that use a capacity count, whatever their pool.
     pub limit: String,
-    /// How much there is of it.
+    /// How much there is of it; 1 of a rate.
     pub there: u32,
+    /// If it is the rate of a capacity, or of a job: tokens a period, such as `50/s`. What is wanted are tokens
+    /// then; what more than may gather is wanted at once waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
     /// Part by part.
     pub parts: Vec<ForecastPart>,
     /// When more is wanted than there is; the first 100.
