@@ -148,6 +148,11 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
     ),
     ("a hold outlives its attempt", Invariant::I32, leak_hold),
     (
+        "a run is queued beyond its namespace's limit",
+        Invariant::I32,
+        queue_beyond_limit,
+    ),
+    (
         "a grant takes more than a burst",
         Invariant::I33,
         exceed_burst,
@@ -742,6 +747,47 @@ fn exceed_burst(h: &mut History, rng: &mut Rng) -> bool {
         ..first
     };
     h.dump.events.insert(0, applied);
+    true
+}
+
+/// From a moment on so few runs may be queued that the next one should not have been written.
+fn queue_beyond_limit(h: &mut History, rng: &mut Rng) -> bool {
+    let created = |e: &Event| e.kind == Kind::RunCreated && e.to == "scheduled";
+    let Some(n) = find(h, rng, created) else {
+        return false;
+    };
+    let run = h.dump.events[n].clone();
+    // Of the run's job's namespace, which only its creation says.
+    let job = data(&run, "job");
+    let job = job.as_str().and_then(|job| Entity::parse("job", job));
+    let applied = h
+        .dump
+        .events
+        .iter_mut()
+        .find(|e| Some(&e.entity) == job.as_ref() && e.kind == Kind::JobApplied && e.ver == 1);
+    let Some(applied) = applied else {
+        return false;
+    };
+    set_data(applied, "name", "j".into());
+    set_data(applied, "namespace", "red".into());
+    let namespace = Name::new("red").expect("a name");
+    let set = Event {
+        seq: 0,
+        entity: Entity::Namespace(namespace),
+        ver: 1,
+        kind: Kind::NamespaceSet,
+        from: String::new(),
+        to: "set".to_owned(),
+        duty: None,
+        attempt: None,
+        token: None,
+        cause: String::new(),
+        data: r#"{"weight":100,"max_running":null,"max_queued":0}"#.to_owned(),
+        // It has been in force for long.
+        at: run.at - SignedDuration::from_hours(1),
+        ..h.dump.events[0].clone()
+    };
+    h.dump.events.insert(0, set);
     true
 }
 

@@ -1,5 +1,7 @@
 //! Runs that are broadcast: a shard for each worker that was there, and for nobody else.
 
+use std::collections::BTreeSet;
+
 use futures::executor::block_on;
 use serde_json::{Map, json};
 use sichen_core::ids::{RunId, SessionId, ShardKey, Token};
@@ -7,6 +9,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::RunState;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::name::JobName;
+use sichen_core::port::{Page, RunFilter};
 use sichen_engine::control::{Control, Error, StartRun, Which};
 
 use crate::fixture::{Cluster, Node, report};
@@ -145,4 +148,51 @@ fn a_run_whose_worker_never_comes_back_fails_when_its_time_is_over() {
         (run.state, run.reason.as_str()),
         (RunState::Failed, "deadline")
     );
+}
+
+#[test]
+fn a_planned_time_waits_for_somebody_to_be_broadcast_to() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let mut planned = spec();
+    planned["schedules"] = json!([{ "every": "1m" }]);
+    planned["catchUp"] = json!({ "policy": { "all": 10 } });
+    planned["overlap"] = json!("allow");
+    let job = cluster.apply("j", planned);
+    let pass = |seconds| {
+        cluster.pass(seconds);
+        node.coordinate(&cluster);
+        node.trigger(&cluster);
+    };
+    for _ in 0..15 {
+        pass(10);
+    }
+    let runs = || {
+        let filter = RunFilter {
+            job: Some(job),
+            ..RunFilter::default()
+        };
+        let page = Page {
+            after: None,
+            limit: 10,
+        };
+        let runs = block_on(cluster.store.list_runs(filter, page)).unwrap();
+        runs.into_iter().map(|run| run.id).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(runs().len(), 0);
+    assert_eq!(
+        block_on(
+            cluster
+                .store
+                .list_decisions(job, crate::fixture::start(), 10)
+        )
+        .unwrap(),
+        []
+    );
+    node.worker(&cluster, "w1", 4);
+    pass(10);
+    let made = runs();
+    assert_eq!(made.len(), 2, "the two that waited");
+    assert!(made.into_iter().all(|run| meant(&cluster, run) == ["w1"]));
 }

@@ -1,15 +1,18 @@
 //! How many runs of a namespace may be queued: who asks is refused, what was planned waits and is not lost.
 
 use futures::executor::block_on;
+use jiff::SignedDuration;
 use serde_json::{Map, json};
 use sichen_check::{Options, check_dump};
-use sichen_core::ids::{RunId, SessionId};
+use sichen_core::ids::{JobUid, RunId, SessionId};
+use sichen_core::lifecycle::RunState;
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::NamespaceChange;
 use sichen_core::name::{JobName, Name};
+use sichen_core::port::{Page, RunFilter};
 use sichen_engine::control::{Error, StartRun, Which};
 
-use crate::fixture::{Cluster, Node, report};
+use crate::fixture::{Cluster, Node, report, start};
 
 fn queue(node: &Node, namespace: &str, most: Option<u32>) {
     let change = NamespaceChange {
@@ -31,6 +34,23 @@ fn ask(node: &Node, key: &str) -> Result<RunId, Error> {
         digest: String::new(),
     };
     block_on(node.engine.control.start_run("user test", wanted)).map(|started| started.run)
+}
+
+fn runs_of(cluster: &Cluster, job: JobUid) -> Vec<(RunId, i64, RunState)> {
+    let filter = RunFilter {
+        job: Some(job),
+        ..RunFilter::default()
+    };
+    let page = Page {
+        after: None,
+        limit: 100,
+    };
+    let runs = block_on(cluster.store.list_runs(filter, page)).unwrap();
+    let rows = runs.into_iter().rev().map(|run| {
+        let at = run.occasion.planned_at().unwrap();
+        (run.id, at.duration_since(start()).as_secs(), run.state)
+    });
+    rows.collect()
 }
 
 fn work_off(cluster: &Cluster, node: &Node, session: SessionId) {
@@ -83,5 +103,59 @@ fn who_asks_for_a_run_is_refused_while_the_queue_is_full_and_may_ask_again() {
     let session = node.worker(&cluster, "w1", 10);
     work_off(&cluster, &node, session);
     ask(&node, "c").expect("the same key, once there is room");
+    assert_sound(&cluster);
+}
+
+/// An hour without a worker: no instant is decided that has no room, and none is lost.
+#[test]
+fn planned_times_wait_for_room_and_each_gets_its_run() {
+    let cluster = Cluster::new();
+    let node = cluster.node("n1");
+    node.coordinate(&cluster);
+    let spec = json!({
+        "run": { "handler": "h" }, "schedules": [{ "every": "1m" }],
+        "overlap": "allow", "catchUp": { "policy": { "all": 100 } },
+    });
+    let job = cluster.apply("red/planned", spec.clone());
+    let other = cluster.apply("blue/planned", spec);
+    queue(&node, "red", Some(3));
+    let pass = |seconds: i64| {
+        cluster.pass(seconds);
+        node.coordinate(&cluster);
+        node.trigger(&cluster);
+    };
+    for _ in 0..72 {
+        pass(5);
+    }
+    let red = runs_of(&cluster, job);
+    assert_eq!(
+        red.iter().map(|run| run.1).collect::<Vec<_>>(),
+        [60, 120, 180]
+    );
+    assert_eq!(
+        runs_of(&cluster, other).len(),
+        6,
+        "another namespace's are written in time"
+    );
+    let mark = block_on(cluster.store.get_job_by_uid(job))
+        .unwrap()
+        .unwrap()
+        .high_water;
+    assert_eq!(
+        mark,
+        start() + SignedDuration::from_secs(180),
+        "nothing is passed over"
+    );
+    assert_sound(&cluster);
+    // Three leave, and as many are written at once, in order.
+    let session = node.worker(&cluster, "w1", 10);
+    work_off(&cluster, &node, session);
+    for _ in 0..2 {
+        pass(5);
+    }
+    let planned: Vec<i64> = runs_of(&cluster, job).iter().map(|run| run.1).collect();
+    assert_eq!(planned, [60, 120, 180, 240, 300, 360]);
+    let decided = block_on(cluster.store.list_decisions(job, start(), 100)).unwrap();
+    assert_eq!(decided, []);
     assert_sound(&cluster);
 }

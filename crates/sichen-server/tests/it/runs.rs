@@ -2,7 +2,9 @@
 
 use sichen_sdk::worker::{Error, Handle};
 use sichen_sdk::{Context, Drained, HandlerError, Worker};
-use sichen_server::rest::wire::{Applied, Change, EventPage, Run, ShardPage, StartedRun, Workers};
+use sichen_server::rest::wire::{
+    Applied, Change, EventPage, Namespace, Run, ShardPage, StartedRun, Workers,
+};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -167,6 +169,37 @@ async fn one_key_is_one_run() {
         let told = problem(node.post(RUNS, body).await, 400).await;
         assert!(told.problems[0].message.starts_with(code), "{told:?}");
     }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_a_run_whose_key_stays_good() {
+    let node = Node::start().await;
+    let _: Applied = json(node.post("/api/v1/jobs:apply", ON_REQUEST).await).await;
+    let set = |body: &'static str| node.post("/api/v1/namespaces/default", body);
+    assert_eq!(
+        problem(set(r#"{"max_queued": 100001}"#).await, 400)
+            .await
+            .code,
+        "SC5002"
+    );
+    let both = set(r#"{"max_queued": 1, "unlimited_queue": true}"#).await;
+    assert_eq!(problem(both, 400).await.code, "SC5021");
+    let one: Namespace = json(set(r#"{"max_queued": 1}"#).await).await;
+    assert_eq!((one.max_queued, one.queued), (Some(1), Some(0)));
+    let first: StartedRun = json(node.post(RUNS, r#"{"key": "a"}"#).await).await;
+    let refused = node.post(RUNS, r#"{"key": "b"}"#).await;
+    assert!(refused.headers().contains_key("retry-after"));
+    let refused = problem(refused, 429).await;
+    assert_eq!(refused.code, "SC5053");
+    let again = node.post(RUNS, r#"{"key": "a"}"#).await;
+    assert_eq!(again.status(), 200, "what is there is found");
+    let of_first = format!("/api/v1/runs/{}", first.id);
+    assert_eq!(
+        node.post(&format!("{of_first}/cancel"), "").await.status(),
+        200
+    );
+    assert_eq!(node.post(RUNS, r#"{"key": "b"}"#).await.status(), 201);
     node.stop().await;
 }
 

@@ -360,7 +360,12 @@ impl Pair {
         let change = NamespaceChange {
             weight: self.dice.once_in(2).then_some(50 * (most + 1)),
             max_running: self.dice.once_in(2).then_some((most > 2).then_some(most)),
-            ..NamespaceChange::default()
+            // Rarely, or too few runs would be written to see anything.
+            max_queued: match most {
+                0 => Some(Some(12)),
+                1 | 2 => Some(None),
+                _ => None,
+            },
         };
         both!(self, set_namespace(op, namespace, change)).expect("set");
         let page = Page {
