@@ -76,7 +76,7 @@ pub struct Node {
 }
 
 /// The database to look after, from which age on a transaction is old, and where to write what is found.
-type HeldUp = (String, Duration, Arc<Mutex<Vec<OldTransaction>>>);
+type LookedAfter = (String, Duration, Arc<Mutex<Vec<OldTransaction>>>);
 
 /// A node that has opened everything and not started yet.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub struct Opened {
     tls: Option<Arc<Tls>>,
     /// Where peers see that this process lives.
     beacon: Option<Arc<PostgresBeacon>>,
-    held_up: Option<HeldUp>,
+    held_up: Option<LookedAfter>,
     listener: TcpListener,
     address: SocketAddr,
     /// What of its configuration changes while it runs.
