@@ -3,7 +3,6 @@
 use futures::executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use sichen_check::{Options, check_dump};
 use sichen_core::forecast::Window;
 use sichen_core::ids::SessionId;
 use sichen_core::lifecycle::RunState;
@@ -35,55 +34,6 @@ fn second(cluster: &Cluster, node: &Node, session: SessionId) -> Vec<i32> {
 fn apply(node: &Node, name: &str, spec: serde_json::Value) {
     let control = &node.engine.control;
     block_on(control.apply("user test", &document(name, spec))).unwrap();
-}
-
-/// The reports of midnight: highest first, at a fixed rate, finished by a given time.
-#[test]
-fn the_reports_of_midnight_start_at_their_rate_the_highest_first_and_end_in_time() {
-    let cluster = Cluster::new();
-    let node = cluster.node("n1");
-    node.coordinate(&cluster);
-    let spec = |priority: i32| {
-        json!({
-            "run": { "handler": "h" }, "shards": { "count": 120 }, "priority": priority,
-            "schedules": [{ "cron": "0 0 * * *" }], "uses": { "reports": 1 },
-            "timeouts": { "run": "2m" },
-        })
-    };
-    let limits = json!({
-        "apiVersion": "sichen/v1", "kind": "Capacity", "metadata": { "name": "reports" },
-        "spec": { "rate": "6/s", "burst": 6 },
-    });
-    let limits = serde_json::from_value(limits).unwrap();
-    block_on(node.engine.control.apply_capacity("user test", &limits)).unwrap();
-    for (name, priority) in [("low", 0), ("high", 20), ("middle", 10)] {
-        apply(&node, name, spec(priority));
-    }
-    let midnight = cluster.now().as_second().div_euclid(86_400) * 86_400 + 86_400;
-    cluster.pass(midnight - cluster.now().as_second() - 1);
-    node.coordinate(&cluster);
-    let session = node.worker(&cluster, "w1", 200);
-    let (mut started, mut seconds) = (Vec::new(), 0);
-    while started.len() < 360 {
-        let now = second(&cluster, &node, session);
-        assert!(now.len() <= 6, "a second's starts, not {}", now.len());
-        started.extend(now);
-        seconds += 1;
-        assert!(seconds < 120, "{} have started", started.len());
-    }
-    assert!(started.is_sorted_by(|a, b| a >= b), "{started:?}");
-    assert!(
-        (59..=62).contains(&seconds),
-        "{seconds} s for 360 at 6 a second"
-    );
-    let dump = block_on(cluster.store.dump()).unwrap();
-    assert_eq!(dump.runs.len(), 3);
-    assert!(dump.runs.iter().all(|run| run.state == RunState::Succeeded));
-    let options = Options {
-        seq_is_commit_order: true,
-        ..Options::default()
-    };
-    assert_eq!(check_dump(&dump, options, &[]).violations, []);
 }
 
 #[test]

@@ -771,7 +771,7 @@ async fn a_dead_server_is_left_for_the_next_of_the_list() {
 async fn a_handler_that_does_not_stop_after_its_session_ends_the_worker() {
     let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
     // Held here: the handler waits for a word that never comes.
-    let (_word, words) = std::sync::mpsc::sync_channel::<()>(1);
+    let (word, words) = std::sync::mpsc::sync_channel::<()>(1);
     let words = std::sync::Mutex::new(words);
     let deaf = move |_: Context, (): ()| -> Result<(), HandlerError> {
         let _ = words.lock().unwrap().recv();
@@ -783,7 +783,18 @@ async fn a_handler_that_does_not_stop_after_its_session_ends_the_worker() {
     conn.send(FromServer::SessionLost(v1::SessionLost::default()))
         .await;
     assert!(matches!(run.end().await, Err(Error::Stuck(lease)) if lease.token == 5));
-    // Started again it hands the attempt in as dead, and not before.
+    // While its thread lives nobody may take its directory, and say that it is dead.
+    let again = builder(&fake, dir.path()).build();
+    assert!(matches!(again, Err(Error::DataDir(_))), "{again:?}");
+    drop(word);
+    let path = dir.path();
+    patiently(async {
+        while builder(&fake, path).build().is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // Started again it hands the attempt in as dead.
     let _again = Run::start(builder(&fake, dir.path()));
     let hello = loop {
         // The first one's last stream said nothing: the handler was still alive.

@@ -51,6 +51,7 @@ fn full() -> Vec<Value> {
                     ],
                 },
                 "timeouts": {"attempt": "1m", "stall": "1m", "run": "1h", "activeDeadline": "1h"},
+                "preemption": {"preempts": true, "yields": {"after": "1m", "times": 10}},
                 "overlap": "allow",
                 "catchUp": {"policy": {"all": 3}, "startingDeadline": "1h", "rate": 60},
                 "countsMustMatch": true, "jitter": "1m", "period": "elapsed",

@@ -220,10 +220,11 @@ fn two_limits_hold_while_all_servers_die_and_while_none_can_read_them() {
         let run = peers.nodes[0].run(&format!("j:manual:{n:02}"));
         run["started_at"].as_str().unwrap().parse().unwrap()
     };
-    let turns: Vec<jiff::Timestamp> = (0..RUNS).map(started).collect();
+    // The first find room for all of them, at whichever server they were asked for.
+    let turns: Vec<jiff::Timestamp> = (AT_ONCE..RUNS).map(started).collect();
     assert!(
         turns.is_sorted(),
-        "in the order of their creation: {turns:?}"
+        "those that waited, in the order of their creation: {turns:?}"
     );
     peers.nodes[0].history_is_accepted();
     drop(worker);

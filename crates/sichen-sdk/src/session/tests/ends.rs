@@ -315,8 +315,8 @@ fn told_again_to_leave_with_less_time_what_stops_already_is_given_less() {
         ..grant(1, lease(0, 5))
     };
     play.server(FromServer::Grant(slow));
-    play.feed(Input::Drain { grace_ms: 40_000 });
-    assert_eq!(Play::stopped(&play.pass(31_000)), [(5, 10_000)]);
+    play.feed(Input::Drain { grace_ms: 8_000 });
+    assert_eq!(Play::stopped(&play.pass(6_100)), [(5, 2_000)]);
     assert_eq!(
         Play::stopped(&play.feed(Input::Drain { grace_ms: 0 })),
         [(5, 0)]
