@@ -94,7 +94,7 @@ fn has_secret(line: &str) -> bool {
         let user = host.split_once('@').map(|(user, _)| user);
         user.is_some_and(|user| {
             user.split_once(':')
-                .is_some_and(|(_, p)| !p.starts_with(['<', '$', '{', '*']))
+                .is_some_and(|(_, p)| !p.is_empty() && !p.starts_with(['<', '$', '{', '*']))
         })
     });
     token || inline || password
