@@ -53,11 +53,7 @@ impl Candidate {
     /// Whether it may ever run such a shard, free or not.
     #[must_use]
     pub fn suits(&self, handler: &str, terms: Option<&Terms>) -> bool {
-        self.handlers.iter().any(|h| h == handler)
-            && terms.is_none_or(|terms| {
-                terms.is_met_by(&self.offer.labels)
-                    && self.offer.total.lacks(&terms.needs).is_none()
-            })
+        self.offer.suits(&self.handlers, handler, terms)
     }
 }
 

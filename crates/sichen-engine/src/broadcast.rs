@@ -57,12 +57,7 @@ async fn workers(store: &dyn Store, document: &Document) -> Result<Vec<String>, 
         .map(|(session, _)| session)
         .filter(|s| {
             let there = !s.draining && !has_expired(s.expires_at, now);
-            let able = s.handlers.iter().any(|offered| offered == handler);
-            let meets = terms.as_ref().is_none_or(|terms| {
-                let has = s.offer.total().lacks(&terms.needs).is_none();
-                has && terms.is_met_by(&s.offer.labels)
-            });
-            there && able && meets
+            there && s.offer.suits(&s.handlers, handler, terms.as_deref())
         });
     let names: BTreeSet<String> = fit.map(|s| s.worker.name.to_string()).collect();
     Ok(names.into_iter().take(MAX_BROADCAST).collect())

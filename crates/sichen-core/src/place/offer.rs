@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::Terms;
+
 /// Labels of one worker, and of one kind in a job's placement.
 pub const MAX_LABELS: usize = 64;
 /// Resources of one worker, and of one job's placement.
@@ -198,6 +200,15 @@ impl Offer {
             labels,
             resources,
         }
+    }
+
+    /// Whether who offers this and these handlers may ever run such a shard, free or not.
+    #[must_use]
+    pub fn suits(&self, handlers: &[String], handler: &str, terms: Option<&Terms>) -> bool {
+        handlers.iter().any(|offered| offered == handler)
+            && terms.is_none_or(|terms| {
+                terms.is_met_by(&self.labels) && self.total.lacks(&terms.needs).is_none()
+            })
     }
 
     /// What there is in all, kinds counted for the whole.
