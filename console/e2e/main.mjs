@@ -116,6 +116,52 @@ const steps = [
     },
   ],
   [
+    "a user logs in with a password, changes something by cookie, and leaves",
+    async () => {
+      const headers = { Authorization: `Bearer ${cluster.token}` };
+      const ask = async (path, body) => {
+        const url = `${cluster.url}/api/v1${path}`;
+        const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+        holds(answer.ok, `${path}: ${answer.status}`);
+      };
+      await ask("/users", { name: "alice", roles: [{ namespace: "*", role: "admin" }] });
+      await ask("/users/alice/password", { password: "correct horse battery" });
+      const leave = async () => {
+        await click("button", "Settings");
+        await click("button", "Log out");
+        await see("You have logged out");
+      };
+      const enter = async (password) => {
+        await page.getByLabel("Name").fill("alice");
+        await page.getByRole("textbox", { name: "Password" }).fill(password);
+        await click("button", "Log in");
+      };
+      await leave();
+      await enter("wrong horse battery");
+      await see("The name or the password is wrong");
+      await serious("login-wrong");
+      await enter("correct horse battery");
+      await see("Overview");
+      await page.reload();
+      await see("Overview");
+      const kept = await page.evaluate(() => `${document.cookie} ${JSON.stringify(localStorage)}`);
+      holds(!kept.includes("scs_"), "a script reads the cookie");
+      const changed = await page.evaluate(async () => {
+        const url = "/api/v1/namespaces/default";
+        const body = JSON.stringify({ weight: 100 });
+        const plain = await fetch(url, { method: "POST", body });
+        const own = await fetch(url, { method: "POST", body, headers: { "Sichen-Console": "1" } });
+        return [plain.status, own.status];
+      });
+      equal(changed, [403, 200], "a change without the console's header, and with it");
+      await leave();
+      const after = await page.evaluate(async () => (await fetch("/api/v1/me")).status);
+      equal(after, 401, "after leaving");
+      await at(`/#token=${cluster.token}`);
+      await see("Overview");
+    },
+  ],
+  [
     "a job with an error is refused at its line, and saved once it is right",
     async () => {
       await at("/jobs/new");

@@ -1,6 +1,6 @@
 // The one way to the server: a client whose types come from the API's description.
 //
-// Invariants: the token goes into a header and nowhere else; an answer 401 ends the session.
+// Invariants: a token goes into a header and nowhere else; an answer 401 ends the session.
 import createClient from "openapi-fetch";
 import { session } from "../session/token";
 import type { components, paths } from "./schema";
@@ -58,8 +58,7 @@ export const client = createClient<paths>({ baseUrl: window.location.origin });
 
 client.use({
   onRequest({ request }) {
-    const token = session.token();
-    if (token) request.headers.set("Authorization", `Bearer ${token}`);
+    for (const [name, value] of Object.entries(session.headers())) request.headers.set(name, value);
     return request;
   },
   onResponse({ response }) {

@@ -631,6 +631,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Logs a user in, with his password. The answer gives the browser a cookie, by which its further requests are
+         *     his; those that change something want the header `Sichen-Console` too. Programs send a token instead.
+         * @description It may be repeated, and needs no `Idempotency-Key` (one is passed over).
+         */
+        post: operations["users_log_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ends the login by which the request is made, and takes the browser's cookie away. With a token it does
+         *     nothing else.
+         * @description It may be repeated, and needs no `Idempotency-Key` (one is passed over).
+         */
+        post: operations["users_log_out"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/me": {
         parameters: {
             query?: never;
@@ -1054,6 +1096,98 @@ export interface paths {
         post?: never;
         /** Takes a token back: it opens nothing any more, here at once, on other nodes within 2 seconds. */
         delete: operations["tokens_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Users by name, the disabled ones too: those whose rights the caller may give. */
+        get: operations["users_list"];
+        put?: never;
+        /** Makes a user, who can't log in until he has a password. */
+        post: operations["users_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{user}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Disables a user: he may do nothing and is logged in nowhere, at once here, on other nodes within 2 seconds. */
+        post: operations["users_disable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{user}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a disabled user log in again. */
+        post: operations["users_enable"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{user}/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives a user another password, or none. All his logins end.
+         * @description It may be repeated, and needs no `Idempotency-Key` (one is passed over).
+         */
+        post: operations["users_set_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{user}/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives a user other roles. What he does with his logins is judged by them at once, on other nodes within 2
+         *     seconds.
+         */
+        post: operations["users_set_roles"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2238,6 +2372,13 @@ export interface components {
              */
             jobs: number;
         };
+        /** @description A user's name and password. */
+        LogIn: {
+            /** @description His password. */
+            password: string;
+            /** @description His name. */
+            user: string;
+        };
         /** @description What a worker had to report of the lost time; it was refused, and nothing was changed by it. */
         LostReport: {
             /** @description When it was refused. */
@@ -2338,6 +2479,16 @@ export interface components {
             /** @description `after` of the next page, if there is one. */
             next?: string | null;
         };
+        /** @description A user's password from now on. */
+        NewPassword: {
+            /** @description At least 12 characters; without one nobody logs in with a password as this user. */
+            password?: string | null;
+        };
+        /** @description What a user may do from now on. */
+        NewRoles: {
+            /** @description All of it: what is not here is taken away. */
+            roles: components["schemas"]["RoleIn"][];
+        };
         /** @description A token that is to be made: with `roles` it asks the API, with `pool` it lets workers join. */
         NewToken: {
             /** @description The instant from which it is over; never if left out. */
@@ -2355,6 +2506,13 @@ export interface components {
              *     any if empty. Workers that are bound so can't be taken for each other.
              */
             workers?: string[];
+        };
+        /** @description A user who is to be made. He can't log in until he has a password. */
+        NewUser: {
+            /** @description His name: 1 to 63 of a-z, 0-9, `-`, `.`, `_`. Events say `user NAME`. */
+            name: string;
+            /** @description What he may do. */
+            roles: components["schemas"]["RoleIn"][];
         };
         /** @description Planned instants of a job from now on. */
         NextInstants: {
@@ -3000,6 +3158,33 @@ export interface components {
         Tokens: {
             /** @description The tokens. */
             items: components["schemas"]["Token"][];
+        };
+        /** @description Somebody who may log in. */
+        User: {
+            /** @description When he was made. */
+            created_at: string;
+            /** @description By whom. */
+            created_by: string;
+            /** @description Whether he has a password. */
+            has_password: boolean;
+            /** @description When he last logged in. */
+            logged_in_at?: string | null;
+            /**
+             * Format: int32
+             * @description In how many browsers he is logged in.
+             */
+            logins: number;
+            /** @description His name. */
+            name: string;
+            /** @description What he may do. */
+            roles: components["schemas"]["RoleIn"][];
+            /** @description `active` or `disabled`. */
+            state: string;
+        };
+        /** @description Users by name; there are at most 1,000. */
+        Users: {
+            /** @description The users. */
+            items: components["schemas"]["User"][];
         };
         /** @description A document without problems. */
         ValidDocument: {
@@ -4414,6 +4599,66 @@ export interface operations {
             };
         };
     };
+    users_log_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LogIn"];
+            };
+        };
+        responses: {
+            /** @description Who he is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_log_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who it was */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     tokens_me: {
         parameters: {
             query?: never;
@@ -5224,6 +5469,205 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Token"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Users"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewUser"];
+            };
+        };
+        responses: {
+            /** @description He was made now */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_disable: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description His name */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_enable: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description His name */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_set_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description His name */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPassword"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_set_roles: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 128 visible ASCII characters, drawn at random: the same request again is answered as it was and done once, for at least 24 hours; the key with another request is refused (409) */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description His name */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRoles"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
                 };
             };
             default: {

@@ -45,7 +45,7 @@ async function follow(cache: QueryClient, tell: (link: Link) => void, stop: Abor
       const opened = await fetch("/api/v1/watch", {
         signal: both,
         headers: {
-          Authorization: `Bearer ${session.token() ?? ""}`,
+          ...session.headers(),
           Accept: "text/event-stream",
           ...(last === "" ? {} : { "Last-Event-ID": last }),
         },

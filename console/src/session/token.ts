@@ -1,11 +1,14 @@
-// The token of this tab: from a login link's fragment or the login page, kept for the tab alone.
+// Who asks in this tab: by a token, from a login link's fragment or the login page, kept for the tab alone;
+// or by the cookie that the server gave this browser when somebody logged in, which no script reads.
 //
 // Invariants: a token that came in the address is taken out of it at once; it is never in a URL
-// that is sent or kept, and never in storage that outlives the tab.
+// that is sent or kept, and never in storage that outlives the tab. Of a login only that there is one is kept.
 
 const KEY = "sichen.token";
+/** In storage that all tabs share: that somebody logged in with a password. */
+const LOGIN = "sichen.login";
 
-/** Why there is no session: none yet, the server refused the token, or the user left. */
+/** Why there is no session: none yet, the server refused it, or the user left. */
 export type Ended = "none" | "refused" | "left";
 
 let ended: Ended = "none";
@@ -15,16 +18,40 @@ function tell() {
   for (const listener of listeners) listener();
 }
 
+// Another tab logged in or out.
+window.addEventListener("storage", (event) => {
+  if (event.key === LOGIN) tell();
+});
+
 export const session = {
+  /** What names this session, whatever it is; `null` if there is none. */
   token(): string | null {
-    return sessionStorage.getItem(KEY);
+    return sessionStorage.getItem(KEY) ?? localStorage.getItem(LOGIN);
+  },
+  /** What a request sends along, beside the cookie that the browser adds. */
+  headers(): Record<string, string> {
+    const token = sessionStorage.getItem(KEY);
+    // The server takes a change by cookie from its own pages alone, which it knows by this header.
+    return token === null ? { "Sichen-Console": "1" } : { Authorization: `Bearer ${token}` };
   },
   begin(token: string) {
     sessionStorage.setItem(KEY, token);
     tell();
   },
+  /** The server has given this browser a cookie. */
+  loggedIn(user: string) {
+    sessionStorage.removeItem(KEY);
+    localStorage.setItem(LOGIN, user);
+    tell();
+  },
   end(why: Ended) {
-    if (sessionStorage.getItem(KEY) === null) return;
+    if (session.token() === null) return;
+    if (sessionStorage.getItem(KEY) === null) {
+      // Refused, there is nothing to end at the server.
+      if (why === "left")
+        void fetch("/api/v1/logout", { method: "POST", headers: session.headers() });
+      localStorage.removeItem(LOGIN);
+    }
     sessionStorage.removeItem(KEY);
     ended = why;
     tell();

@@ -144,6 +144,7 @@ pub struct Checker {
     nodes: BTreeMap<NodeId, Trail>,
     calendars: BTreeMap<JobName, Trail>,
     access_tokens: BTreeMap<Name, Trail>,
+    users: BTreeMap<Name, Trail>,
     namespaces: BTreeMap<Name, Trail>,
     backfills: BTreeMap<BackfillId, fold::backfill::Backfill>,
     capacities: BTreeMap<Name, Trail>,
@@ -177,6 +178,7 @@ impl Checker {
             nodes: BTreeMap::new(),
             calendars: BTreeMap::new(),
             access_tokens: BTreeMap::new(),
+            users: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             backfills: BTreeMap::new(),
             capacities: BTreeMap::new(),
@@ -290,6 +292,7 @@ impl Checker {
             Entity::Node(id) => self.nodes.get_mut(id),
             Entity::Calendar(name) => self.calendars.get_mut(name),
             Entity::AccessToken(name) => self.access_tokens.get_mut(name),
+            Entity::User(name) => self.users.get_mut(name),
             Entity::Namespace(name) => self.namespaces.get_mut(name),
             Entity::Duty(key) => self.duties.get_mut(key).map(|x| &mut x.trail),
             Entity::Backfill(id) => self.backfills.get_mut(id).map(|x| &mut x.trail),
@@ -314,6 +317,7 @@ impl Checker {
             Entity::Node(id) => self.nodes.entry(*id).or_default(),
             Entity::Calendar(name) => self.calendars.entry(name.clone()).or_default(),
             Entity::AccessToken(name) => self.access_tokens.entry(name.clone()).or_default(),
+            Entity::User(name) => self.users.entry(name.clone()).or_default(),
             Entity::Namespace(name) => self.namespaces.entry(name.clone()).or_default(),
             Entity::Duty(key) => &mut self.duties.entry(key.clone()).or_default().trail,
             Entity::Backfill(id) => &mut self.backfills.entry(*id).or_default().trail,
@@ -414,6 +418,12 @@ impl Checker {
             }
             Entity::AccessToken(name) => {
                 let trail = self.access_tokens.entry(name.clone()).or_default();
+                trail.check(event)?;
+                trail.push(event);
+                Ok(())
+            }
+            Entity::User(name) => {
+                let trail = self.users.entry(name.clone()).or_default();
                 trail.check(event)?;
                 trail.push(event);
                 Ok(())

@@ -44,11 +44,13 @@ pub enum Entity {
     Capacity(Name),
     /// A namespace.
     Namespace(Name),
+    /// Somebody who may log in, by his name.
+    User(Name),
 }
 
 impl Entity {
     /// `job`, `run`, `shard`, `session`, `node`, `duty`, `calendar`, `backfill`, `access_token`,
-    /// `capacity` or `namespace`.
+    /// `capacity`, `namespace` or `user`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -63,6 +65,7 @@ impl Entity {
             Entity::AccessToken(_) => "access_token",
             Entity::Capacity(_) => "capacity",
             Entity::Namespace(_) => "namespace",
+            Entity::User(_) => "user",
         }
     }
 
@@ -80,7 +83,7 @@ impl Entity {
             Entity::Backfill(id) => id.to_string(),
             Entity::AccessToken(name) => name.to_string(),
             Entity::Capacity(name) => name.to_string(),
-            Entity::Namespace(name) => name.to_string(),
+            Entity::Namespace(name) | Entity::User(name) => name.to_string(),
         }
     }
 
@@ -105,6 +108,7 @@ impl Entity {
             "access_token" => Entity::AccessToken(Name::new(id).ok()?),
             "capacity" => Entity::Capacity(Name::new(id).ok()?),
             "namespace" => Entity::Namespace(Name::new(id).ok()?),
+            "user" => Entity::User(Name::new(id).ok()?),
             _ => return None,
         })
     }
@@ -203,6 +207,21 @@ words! {
         AccessTokenCreated = "access_token_created",
         /// A token was taken back.
         AccessTokenRevoked = "access_token_revoked",
+        /// Somebody who may log in was made; data: grants.
+        UserCreated = "user_created",
+        /// A user has other roles; data: before, after.
+        UserRolesSet = "user_roles_set",
+        /// A user has another password or none, and is logged in nowhere; data: password (whether he has
+        /// one), logins (how many ended).
+        UserPasswordSet = "user_password_set",
+        /// A user may do nothing, and is logged in nowhere; data: logins (how many ended).
+        UserDisabled = "user_disabled",
+        /// A disabled user may do again what his roles say.
+        UserEnabled = "user_enabled",
+        /// A user logged in; data: logins (in how many browsers he is now).
+        UserLoggedIn = "user_logged_in",
+        /// A user logged out of one browser; data: logins.
+        UserLoggedOut = "user_logged_out",
         /// The store went back: restored, or found at an earlier point; changes no row of the history.
         /// Data: epoch, mark.
         StoreRestored = "store_restored",

@@ -35,4 +35,5 @@ pub mod schedule;
 pub mod timekeeping;
 pub mod timeouts;
 pub mod trace;
+pub mod user;
 pub mod zoo;

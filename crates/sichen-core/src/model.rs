@@ -26,6 +26,7 @@ use crate::place::Offer;
 use crate::schedule::Nominal;
 use crate::schedule::follow::{Chain, Ended};
 use crate::schedule::zones::Zones;
+use crate::user::User;
 
 pub use capacity::{Capacity, Hold, Standing, Waiter};
 pub use namespace::{MAX_QUEUED_RUNS, Namespace, NamespaceChange, NamespaceUse, QueueFull};
@@ -723,6 +724,8 @@ pub struct Dump {
     pub checks: Vec<Check>,
     /// Tokens of the API and of workers.
     pub access_tokens: Vec<AccessToken>,
+    /// Those who may log in.
+    pub users: Vec<User>,
     /// Decisions with their job.
     pub decisions: Vec<(JobUid, Decision)>,
     /// Events.

@@ -36,6 +36,7 @@ mod runs;
 mod sessions;
 mod time;
 mod tokens;
+mod users;
 mod values;
 
 use std::future::Future;
@@ -62,6 +63,7 @@ pub use runs::RunStore;
 pub use sessions::SessionStore;
 pub use time::TimeStore;
 pub use tokens::TokenStore;
+pub use users::{ChangeUser, UserChanged, UserCreated, UserStore};
 pub use values::*;
 
 /// The most items one batch may have; a store refuses a larger one whole ([`Error::TooMany`]).
@@ -159,6 +161,7 @@ pub trait Store:
     + JobStore
     + CalendarStore
     + TokenStore
+    + UserStore
     + KeyStore
     + CapacityStore
     + RunStore
@@ -179,6 +182,7 @@ impl<T> Store for T where
         + JobStore
         + CalendarStore
         + TokenStore
+        + UserStore
         + KeyStore
         + CapacityStore
         + RunStore

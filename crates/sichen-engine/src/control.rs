@@ -25,6 +25,7 @@ mod precondition;
 mod restore;
 mod runs;
 mod start;
+mod users;
 
 use std::sync::Arc;
 

@@ -9,7 +9,10 @@
 //!   there are. Whoever has a token's secret is told that it is over; nobody else is told anything.
 //!
 //! # Not here
-//! The tokens of files ([`crate::auth`]); what a caller may do (`sichen_core::access`, `rest`).
+//! The tokens of files ([`crate::auth`]); people and their browsers ([`people`]); what a caller may do
+//! (`sichen_core::access`, `rest`).
+
+mod people;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,11 +25,16 @@ use rand::TryRngCore;
 use sichen_core::access::{AccessToken, Bounds, Grants, Purpose, Role};
 use sichen_core::name::Name;
 use sichen_core::port::{self, MAX_PAGE, Page, Store};
+use sichen_core::user::User;
 use tokio::time::Instant;
 
 use crate::auth::{MAX_TOKEN_BYTES, Secret, Tokens};
 use crate::grpc::{JoinAuth, Judged};
+use crate::password::Hasher;
 use crate::rest::keyed::Keyed;
+use crate::throttle::Throttle;
+
+pub(crate) use people::Denied;
 
 /// How long a copy of the tokens is believed without another look.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
@@ -50,8 +58,8 @@ pub(crate) struct Caller {
     pub grants: Arc<Grants>,
     /// Until when.
     pub expires_at: Option<Timestamp>,
-    /// What his token is found by, if it is a row.
-    digest: Option<Secret>,
+    /// What his token, or his login, is found by, if it is kept in the store.
+    found_by: FoundBy,
     /// The idempotency key of what he asks, if it has one.
     pub keyed: Option<Arc<Keyed>>,
 }
@@ -59,8 +67,19 @@ pub(crate) struct Caller {
 impl Caller {
     /// Whether his token is one of many, which can be taken back.
     pub(crate) fn is_row(&self) -> bool {
-        self.digest.is_some()
+        !matches!(self.found_by, FoundBy::File)
     }
+}
+
+/// What a caller is found by.
+#[derive(Clone, Debug)]
+enum FoundBy {
+    /// The token of a file, or nothing.
+    File,
+    /// A token of the store, by its digest.
+    Token(Secret),
+    /// A login of a user, by its cookie's digest.
+    Login(Secret),
 }
 
 /// Why a token is not believed.
@@ -85,6 +104,8 @@ pub(crate) struct Access {
     changes: AtomicU64,
     noted: Mutex<HashMap<Name, Instant>>,
     owner: Caller,
+    hasher: Hasher,
+    throttle: Throttle,
     /// The time of tests, which they move by hand.
     #[cfg(test)]
     at: Mutex<Instant>,
@@ -101,6 +122,8 @@ impl fmt::Debug for Access {
 struct Copy {
     read: Option<(Instant, Timestamp)>,
     by_digest: HashMap<Secret, AccessToken>,
+    /// Users by the digests of their logins.
+    by_login: HashMap<Secret, Arc<User>>,
 }
 
 impl Copy {
@@ -165,9 +188,11 @@ impl Access {
                 actor: OWNER.into(),
                 grants: Arc::new(Grants::everywhere(Role::Admin)),
                 expires_at: None,
-                digest: None,
+                found_by: FoundBy::File,
                 keyed: None,
             },
+            hasher: Hasher::default(),
+            throttle: Throttle::default(),
             #[cfg(test)]
             at: Mutex::new(begin()),
         }
@@ -203,7 +228,7 @@ impl Access {
                 actor: format!("token {}", found.asked.name).into(),
                 grants: Arc::new(grants.clone()),
                 expires_at: found.asked.expires_at,
-                digest: Secret::parse(&found.asked.digest),
+                found_by: Secret::parse(&found.asked.digest).map_or(FoundBy::File, FoundBy::Token),
                 keyed: None,
             }),
             Purpose::Join(_) => Err(Refusal::Unknown),
@@ -212,11 +237,21 @@ impl Access {
 
     /// Whether a caller of a while ago is still believed; while nobody can tell, he is.
     pub(crate) async fn still(&self, caller: &Caller) -> bool {
-        let (Some(digest), Ok(copy)) = (&caller.digest, self.fresh().await) else {
+        let Ok(copy) = self.fresh().await else {
             return true;
         };
-        let found = copy.by_digest.get(digest);
-        found.is_some_and(|token| token.is_live(copy.now(self.instant())))
+        let now = copy.now(self.instant());
+        match &caller.found_by {
+            FoundBy::File => true,
+            FoundBy::Token(digest) => {
+                let found = copy.by_digest.get(digest);
+                found.is_some_and(|token| token.is_live(now))
+            }
+            FoundBy::Login(digest) => {
+                let found = copy.by_login.get(digest);
+                found.is_some_and(|user| people::login(user, digest, now).is_some())
+            }
+        }
     }
 
     /// What a worker with `token` may be; anything, if there are no bounds.
@@ -332,7 +367,8 @@ impl Access {
             after: None,
             limit: MAX_PAGE,
         };
-        let tokens = self.store.list_access_tokens(page).await?;
+        let tokens = self.store.list_access_tokens(page.clone()).await?;
+        let users = self.store.list_users(page).await?;
         let tokens = tokens.into_iter().filter_map(|token| {
             let digest = Secret::parse(&token.asked.digest)?;
             Some((digest, token))
@@ -340,6 +376,7 @@ impl Access {
         Ok(Copy {
             read: Some((began, now)),
             by_digest: tokens.collect(),
+            by_login: people::by_login(users),
         })
     }
 

@@ -11,8 +11,10 @@ pub mod auth;
 mod console;
 pub mod document;
 pub mod grpc;
+mod password;
 pub mod rest;
 mod server;
+mod throttle;
 pub mod tls;
 
 pub use server::{MAX_CONNECTIONS, STOP_GRACE_SECONDS, Server};

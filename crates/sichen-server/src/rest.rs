@@ -1,7 +1,7 @@
 //! The REST API under `/api/v1`.
 //!
 //! # Invariants
-//! - Every route asks for the token, but for `/healthz` and `/readyz`.
+//! - Every route asks for a token or a login, but for `/healthz`, `/readyz` and `/login`.
 //! - Every listing is paged, every body and every wait has a limit.
 //!
 //! # Not here
@@ -17,6 +17,7 @@ mod changes;
 mod clock;
 mod cluster;
 mod convert;
+mod cookie;
 mod dead_letters;
 mod etag;
 pub mod export;
@@ -27,6 +28,7 @@ mod import;
 mod job_list;
 mod jobs;
 pub(crate) mod keyed;
+mod login;
 mod metrics;
 mod namespaces;
 mod output;
@@ -39,6 +41,7 @@ mod seen;
 mod start;
 mod status;
 mod tokens;
+mod users;
 mod watch;
 pub mod wire;
 
@@ -68,7 +71,7 @@ use crate::grpc::Streams;
 pub use import::{Importer, Source};
 pub use status::About;
 
-pub use gate::{MAX_BODY_BYTES, MAX_REQUESTS};
+pub use gate::{MAX_BODY_BYTES, MAX_OPEN_BODY_BYTES, MAX_REQUESTS};
 pub use start::MAX_STARTS;
 pub use watch::MAX_WATCHERS;
 
@@ -146,11 +149,11 @@ impl Api {
     info(
         title = "Sichen",
         version = "v1",
-        description = "Jobs, runs, shards, workers. Every route asks for a bearer token, and judges its role."
+        description = "Jobs, runs, shards, workers. Every route but `/login` asks for a bearer token or for the cookie of a login, and judges the roles of who asks."
     ),
     // What parameters alone name is not found by itself.
     components(schemas(jobs::What)),
-    security(("bearer" = [])),
+    security(("bearer" = []), ("login" = [])),
     modifiers(&Bearer)
 )]
 struct Description;
@@ -159,10 +162,14 @@ struct Bearer;
 
 impl utoipa::Modify for Bearer {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+        use utoipa::openapi::security::{
+            ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme,
+        };
         let components = openapi.components.get_or_insert_default();
         let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         components.add_security_scheme("bearer", scheme);
+        let cookie = ApiKey::Cookie(ApiKeyValue::new("sichen-login"));
+        components.add_security_scheme("login", SecurityScheme::ApiKey(cookie));
     }
 }
 
@@ -227,6 +234,13 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(schemas::capacity))
         .routes(routes!(status::server))
         .routes(routes!(tokens::me))
+        .routes(routes!(login::log_in))
+        .routes(routes!(login::log_out))
+        .routes(routes!(users::create, users::list))
+        .routes(routes!(users::set_roles))
+        .routes(routes!(users::set_password))
+        .routes(routes!(users::disable))
+        .routes(routes!(users::enable))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke));
     let mut described = OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", api);

@@ -12,7 +12,7 @@
 //! The certificate ([`crate::tls`]).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -136,9 +136,9 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 (slot, accepted) = next => match accepted {
-                    Ok((stream, _peer)) => {
+                    Ok((stream, from)) => {
                         let (tls, stop) = (self.tls.clone(), stop.clone());
-                        let served = connection(stream, tls, router.clone(), stop);
+                        let served = connection(stream, from, tls, router.clone(), stop);
                         connections.spawn(async move {
                             served.await;
                             drop(slot);
@@ -176,6 +176,7 @@ const HANDSHAKE: u8 = 22;
 
 async fn connection(
     mut stream: TcpStream,
+    from: SocketAddr,
     tls: Option<Arc<Tls>>,
     router: Router,
     stop: CancellationToken,
@@ -192,7 +193,8 @@ async fn connection(
         return;
     }
     let Some(tls) = tls else {
-        return speak(stream, router, None, stop).await;
+        let known = Known::new(from, false, None);
+        return speak(stream, router, known, stop).await;
     };
     if first[0] != HANDSHAKE {
         tracing::debug!("a client that speaks no TLS was turned away");
@@ -217,7 +219,7 @@ async fn connection(
             let peer = shown.as_ref().and_then(|chain| chain.first());
             let peer = peer.map(|own| Arc::new(Peer::of(own)));
             tokio::select! {
-                () = speak(stream, router, peer, stop) => {}
+                () = speak(stream, router, Known::new(from, true, peer), stop) => {}
                 () = tls.disowns(shown) => {
                     tracing::info!("a connection was cut: the certificate of its client is good no more");
                 }
@@ -241,11 +243,40 @@ async fn turn_away(stream: &mut TcpStream, answer: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// All routes, for a client whose certificate, if it showed one, each request brings along.
+/// What is known of who is at the other end of a connection; each request brings it along.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    /// From where he came: a proxy, if there is one between.
+    pub address: IpAddr,
+    /// Whether nobody between reads what he sends.
+    pub is_private: bool,
+}
+
+#[derive(Clone)]
+struct Known {
+    remote: Remote,
+    /// His certificate, if he showed one.
+    peer: Option<Arc<Peer>>,
+}
+
+impl Known {
+    fn new(from: SocketAddr, is_private: bool, peer: Option<Arc<Peer>>) -> Self {
+        let address = from.ip();
+        Self {
+            remote: Remote {
+                address,
+                is_private,
+            },
+            peer,
+        }
+    }
+}
+
+/// All routes, for a client of whom something is known.
 #[derive(Clone)]
 struct Introduced {
     router: Router,
-    peer: Option<Arc<Peer>>,
+    known: Known,
 }
 
 impl<B> Service<Request<B>> for Introduced
@@ -261,8 +292,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(peer) = &self.peer {
-            request.extensions_mut().insert(peer.clone());
+        let extensions = request.extensions_mut();
+        extensions.insert(self.known.remote.clone());
+        if let Some(peer) = &self.known.peer {
+            extensions.insert(peer.clone());
         }
         self.router.call(request)
     }
@@ -272,7 +305,7 @@ where
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
-    peer: Option<Arc<Peer>>,
+    known: Known,
     stop: CancellationToken,
 ) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -285,7 +318,7 @@ async fn speak(
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE);
-    let service = TowerToHyperService::new(Introduced { router, peer });
+    let service = TowerToHyperService::new(Introduced { router, known });
     let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::access::{AccessToken, Grants, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::alert::Alert;
 use sichen_core::alert::notice::{Notice, Tried};
 use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
@@ -44,12 +44,13 @@ use sichen_core::port::{
     Shorter, Span, Store,
 };
 use sichen_core::port::{
-    AlertStore, AttemptStore, BackfillStore, CalendarStore, CapacityStore, HistoryStore, JobStore,
-    KeyStore, LeaseStore, MemberStore, NamespaceStore, RestoreStore, RunStore, SessionStore,
-    TimeStore, TokenStore,
+    AlertStore, AttemptStore, BackfillStore, CalendarStore, CapacityStore, ChangeUser,
+    HistoryStore, JobStore, KeyStore, LeaseStore, MemberStore, NamespaceStore, RestoreStore,
+    RunStore, SessionStore, TimeStore, TokenStore, UserChanged, UserCreated, UserStore,
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
+use sichen_core::user::User;
 use uuid::Uuid;
 
 use crate::rng::Rng;
@@ -337,6 +338,18 @@ impl TokenStore for Link {
     writes! {
         create_access_token(new: NewAccessToken) -> TokenCreated;
         revoke_access_token(name: Name) -> TokenRevoked;
+    }
+}
+
+impl UserStore for Link {
+    reads! {
+        get_user(name: Name) -> Option<User>;
+        list_users(page: Page<Name>) -> Vec<User>;
+        note_logins(logins: Vec<(Name, String)>) -> ();
+    }
+    writes! {
+        create_user(name: Name, grants: Grants) -> UserCreated;
+        change_user(asked: ChangeUser) -> UserChanged;
     }
 }
 

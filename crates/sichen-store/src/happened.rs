@@ -10,6 +10,7 @@ use sichen_core::ids::Token;
 use sichen_core::model::Namespace;
 use sichen_core::port::{Error, Fence, Finish};
 use sichen_core::restore::Restore;
+use sichen_core::user;
 
 /// What an event says beside its entity and version.
 pub(crate) struct Happened<'a> {
@@ -47,6 +48,14 @@ pub(crate) fn token_data(new: &NewAccessToken) -> serde_json::Value {
             "kind": "join", "pool": bounds.pool.as_str(), "handlers": bounds.handlers,
             "workers": bounds.workers, "expires_at": expires_at,
         }),
+    }
+}
+
+/// A user's event, with his states.
+pub(crate) fn of_user<'a>(told: user::Happened, from: &'a str, to: &'a str) -> Happened<'a> {
+    Happened {
+        data: told.data,
+        ..Happened::new(told.kind, from, to)
     }
 }
 

@@ -29,6 +29,7 @@ pub mod clock;
 mod happened;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod kept_alert;
+mod kept_user;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod log;
 #[cfg(feature = "memory")]

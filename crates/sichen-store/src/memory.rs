@@ -33,6 +33,7 @@ mod runs;
 mod sessions;
 mod shards;
 mod state;
+mod users;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

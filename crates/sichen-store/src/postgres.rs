@@ -62,6 +62,7 @@ mod shards;
 pub mod sql;
 mod tls;
 mod tx;
+mod users;
 mod whereabouts;
 
 use std::sync::Arc;

@@ -59,6 +59,7 @@ mod shards;
 #[doc(hidden)]
 pub mod sql;
 mod tx;
+mod users;
 mod write;
 
 use std::path::Path;

@@ -15,7 +15,7 @@ use crate::command::{
     alerts, audit, backfill, backup, calendar, cancel, capacity, clock, completions, config,
     dead_letters, demo, describe, dev, doctor, documents, drill, due, events, explain, fence,
     forecast, get, import, jobs, logs, man, namespace, new, next, ready, report, restore,
-    revisions, run, runs, schema, server, shards, token, trace, verify, worker,
+    revisions, run, runs, schema, server, shards, token, trace, user, verify, worker,
 };
 use crate::failure::{Exit, Failure};
 use crate::logging;
@@ -95,6 +95,8 @@ pub enum Command {
     Schema(schema::Schema),
     #[command(subcommand)]
     Token(token::Command),
+    #[command(subcommand)]
+    User(user::Command),
     #[command(subcommand)]
     Namespace(namespace::Command),
     #[command(subcommand)]
@@ -336,6 +338,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Fence(command) => Ok(fence::run(command).await?),
         Command::Schema(args) => schema::print(&args),
         Command::Token(command) => token::run(command).await,
+        Command::User(command) => user::run(command).await,
         Command::Namespace(command) => namespace::run(command).await,
         Command::Clock(command) => clock::run(command).await,
         Command::Alerts(args) => alerts::run(args).await,

@@ -41,10 +41,12 @@ enum Place {
     Backfill,
     /// It concerns all of them: the cluster as a whole.
     Cluster,
+    /// Nobody is asked who he is.
+    Open,
 }
 
 use Action::{Administer, Edit, Operate, View};
-use Place::{Address, Backfill, Cluster, Each, Nowhere};
+use Place::{Address, Backfill, Cluster, Each, Nowhere, Open};
 
 const JOB: Place = Address("job");
 const CALENDAR: Place = Address("calendar");
@@ -123,6 +125,15 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("POST", "/restore/begin", Administer, Cluster),
     ("POST", "/restore/decide", Administer, Cluster),
 
+    ("POST", "/login", View, Open),
+    ("POST", "/logout", View, Nowhere),
+    ("GET", "/users", Administer, Each),
+    ("POST", "/users", Administer, Each),
+    ("POST", "/users/{user}/roles", Administer, Each),
+    ("POST", "/users/{user}/password", Administer, Each),
+    ("POST", "/users/{user}/disable", Administer, Each),
+    ("POST", "/users/{user}/enable", Administer, Each),
+
     ("GET", "/tokens", Administer, Each),
     ("POST", "/tokens", Administer, Each),
     ("DELETE", "/tokens/{token}", Administer, Each),
@@ -156,6 +167,16 @@ pub(super) fn needs(openapi: &utoipa::openapi::OpenApi) -> Needs {
     needs
 }
 
+/// Whether a request asks for no token.
+pub(super) fn is_open(api: &Api, parts: &Parts) -> bool {
+    let Some(path) = parts.extensions.get::<MatchedPath>() else {
+        return false;
+    };
+    let route = (parts.method.clone(), path.as_str().to_owned());
+    let need = api.0.needs.get(&route);
+    need.is_some_and(|need| matches!(need.0, Some((_, Open))))
+}
+
 /// Whether `caller` may have a request carried out. What the router has no handler for passes: it
 /// answers that itself.
 pub(super) async fn judge(api: &Api, caller: &Caller, parts: &mut Parts) -> Result<(), Failed> {
@@ -175,11 +196,11 @@ pub(super) async fn judge(api: &Api, caller: &Caller, parts: &mut Parts) -> Resu
             "SC6002: nobody may do this: it is not said which role it needs. Please report it";
         return Err(Failed::new(StatusCode::FORBIDDEN, message));
     };
-    if place == Nowhere || allowed(caller.grants.role(None), action) {
+    if matches!(place, Nowhere | Open) || allowed(caller.grants.role(None), action) {
         return Ok(());
     }
     match place {
-        Nowhere => Ok(()),
+        Nowhere | Open => Ok(()),
         Cluster => caller.must(action, None),
         Each if allowed(caller.grants.anywhere(), action) => Ok(()),
         Each => Err(caller.denied(action, "any namespace", "NAMESPACE")),
@@ -260,10 +281,18 @@ impl Caller {
     /// `option`: how the place is written behind `--namespace`.
     fn denied(&self, action: Action, place: &str, option: &str) -> Failed {
         let (least, held) = (action.least(), &self.grants);
+        let way = match self.actor.strip_prefix("user ") {
+            Some(user) => {
+                format!("(`sichen user roles {user} --role {least} --namespace {option}`)")
+            }
+            None => format!(
+                "with a new token (`sichen token create NAME --role {least} --namespace {option} \
+                 --expires 90d`)"
+            ),
+        };
         let message = format!(
             "SC6002: this needs the role {least} in {place}, and {} has `{held}`; an administrator \
-             gives it with a new token (`sichen token create NAME --role {least} --namespace {option} \
-             --expires 90d`)",
+             gives it {way}",
             self.actor
         );
         Failed::new(StatusCode::FORBIDDEN, message)

@@ -133,6 +133,13 @@ fn is_change(kind: Kind) -> bool {
         | Kind::BackfillCancelled
         | Kind::AccessTokenCreated
         | Kind::AccessTokenRevoked
+        | Kind::UserCreated
+        | Kind::UserRolesSet
+        | Kind::UserPasswordSet
+        | Kind::UserDisabled
+        | Kind::UserEnabled
+        | Kind::UserLoggedIn
+        | Kind::UserLoggedOut
         | Kind::StoreRestored
         | Kind::RestoreDecided
         | Kind::ClockAccepted => true,

@@ -1,7 +1,9 @@
 //! What every request of the API goes through: token, size, room, time, and what becomes of a panic.
 //!
 //! # Invariants
-//! - Without a token that may do it nothing of a request is read but its head.
+//! - Without a token, or a login, that may do it nothing of a request is read but its head; of a login, which
+//!   needs none, [`MAX_OPEN_BODY_BYTES`] are.
+//! - What goes by a cookie changes nothing unless a page of the server itself asked for it.
 //! - A use case that has begun is never dropped half way: it runs to its end in a task of its own,
 //!   though its client may have been told that it takes too long, or may be gone.
 //! - A panic is the answer 500 to one request, and nothing more.
@@ -24,12 +26,14 @@ use tracing::Instrument;
 
 use super::answer::Failed;
 use super::keyed::Claimed;
-use super::{Api, access, keyed};
-use crate::access::Refusal;
+use super::{Api, access, cookie, keyed};
+use crate::access::{Access, Caller, Refusal};
 use crate::tls::Peer;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
+/// The largest body of a request that asks for no token, in bytes.
+pub const MAX_OPEN_BODY_BYTES: usize = 4_096;
 /// Requests that are carried out at once; more are asked to come again.
 pub const MAX_REQUESTS: usize = 1_024;
 /// How long a client waits for its answer.
@@ -95,6 +99,40 @@ fn unbelieved(refusal: Refusal) -> Failed {
     }
 }
 
+/// Who asks, and the secret by which he is known.
+async fn asking(api: &Api, parts: &Parts, is_open: bool) -> Result<(Caller, String), Failed> {
+    let access = &api.0.access;
+    if is_open {
+        cookie::from_own_page(parts)?;
+        return Ok((Access::nobody(), String::new()));
+    }
+    if let Some(cookie) = cookie::shown(parts) {
+        let caller = access.visitor(&cookie).await.map_err(unknown_login)?;
+        if !parts.method.is_safe() {
+            cookie::from_own_page(parts)?;
+            cookie::has_own_header(parts)?;
+        }
+        return Ok((caller, cookie));
+    }
+    let bearer = bearer(&parts.headers).to_owned();
+    let believed = match certified(parts) {
+        Some(name) => access.named_caller(name).await,
+        None => access.caller(&bearer).await,
+    };
+    Ok((believed.map_err(unbelieved)?, bearer))
+}
+
+/// Why a cookie is not believed: it may have been good once, which nothing is kept of.
+fn unknown_login(refusal: Refusal) -> Failed {
+    match refusal {
+        Refusal::Unknown => Failed::new(
+            StatusCode::UNAUTHORIZED,
+            "SC6038: this login is over, or never was; log in again",
+        ),
+        other => unbelieved(other),
+    }
+}
+
 /// Room for one request among those that are carried out at once.
 fn room(api: &Api) -> Result<OwnedSemaphorePermit, Failed> {
     api.0.room.clone().try_acquire_owned().map_err(|_| {
@@ -106,14 +144,10 @@ fn room(api: &Api) -> Result<OwnedSemaphorePermit, Failed> {
 
 async fn carried_out(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let bearer = bearer(&parts.headers).to_owned();
-    let believed = match certified(&parts) {
-        Some(name) => api.0.access.named_caller(name).await,
-        None => api.0.access.caller(&bearer).await,
-    };
-    let mut caller = match believed {
-        Ok(caller) => caller,
-        Err(refusal) => return unbelieved(refusal).into_response(),
+    let is_open = access::is_open(&api, &parts);
+    let (mut caller, secret) = match asking(&api, &parts, is_open).await {
+        Ok(asking) => asking,
+        Err(failed) => return failed.into_response(),
     };
     // Judging may read rows; a slow body, which comes after it, keeps no room from others.
     let judged = match room(&api) {
@@ -128,9 +162,13 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         let message = "SC5035: the body has a `Content-Encoding`; send it as it is";
         return Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response();
     }
-    let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
+    let most = match is_open {
+        true => MAX_OPEN_BODY_BYTES,
+        false => MAX_BODY_BYTES,
+    };
+    let Ok(body) = axum::body::to_bytes(body, most).await else {
         let message = format!(
-            "SC5023: the body has more than {MAX_BODY_BYTES} bytes, or did not come whole; send \
+            "SC5023: the body has more than {most} bytes, or did not come whole; send \
              fewer documents at a time"
         );
         return Failed::new(StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
@@ -139,7 +177,7 @@ async fn carried_out(api: Api, request: Request, next: Next) -> Response {
         Ok(room) => room,
         Err(full) => return full.into_response(),
     };
-    let keyed = match keyed::claim(&api, &caller, &parts, &body, &bearer).await {
+    let keyed = match keyed::claim(&api, &caller, &parts, &body, &secret).await {
         Ok(Claimed::Free) => None,
         Ok(Claimed::Yours(keyed)) => Some(keyed),
         Ok(Claimed::Answered(response)) => return response,

@@ -40,6 +40,9 @@ const ASKS: &[&str] = &[
     "/calendars:compare",
     "/jobs/{namespace}/{name}/backfills/preview",
 ];
+/// What takes no key, because a digest of what it is sent would be one of a password; what it does is the
+/// same however often it comes.
+const UNKEYED: &[&str] = &["/login", "/logout", "/users/{user}/password"];
 /// What finds the thing it made by that thing's own key, as long as it is there.
 const OWN: &[&str] = &[
     "/jobs/{namespace}/{name}/runs",
@@ -107,8 +110,9 @@ pub(super) async fn claim(
 ) -> Result<Claimed, Failed> {
     let path = parts.extensions.get::<MatchedPath>();
     let path = path.and_then(|path| path.as_str().strip_prefix(ROOT));
-    let Some(path) = path.filter(|path| parts.method == Method::POST && !ASKS.contains(path))
-    else {
+    let Some(path) = path.filter(|path| {
+        parts.method == Method::POST && !ASKS.contains(path) && !UNKEYED.contains(path)
+    }) else {
         return Ok(Claimed::Free);
     };
     let Some(key) = key(parts)? else {
@@ -264,8 +268,16 @@ pub(super) fn describe(openapi: &mut utoipa::openapi::OpenApi) {
             continue;
         };
         let short = path.strip_prefix(ROOT).unwrap_or(path);
-        if ASKS.contains(&short) {
-            let told = "It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).";
+        let told = match () {
+            () if ASKS.contains(&short) => Some(
+                "It only asks: it does nothing, and needs no `Idempotency-Key` (one is passed over).",
+            ),
+            () if UNKEYED.contains(&short) => {
+                Some("It may be repeated, and needs no `Idempotency-Key` (one is passed over).")
+            }
+            () => None,
+        };
+        if let Some(told) = told {
             let before = operation.description.take();
             operation.description = Some(match before {
                 Some(before) => format!("{before}\n\n{told}"),

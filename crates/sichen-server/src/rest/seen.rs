@@ -80,6 +80,7 @@ async fn namespace(api: &Api, entity: &Entity) -> Result<Option<Name>, port::Err
         | Entity::Node(_)
         | Entity::Duty(_)
         | Entity::AccessToken(_)
+        | Entity::User(_)
         | Entity::Capacity(_)
         | Entity::Namespace(_) => None,
     };

@@ -34,14 +34,19 @@ use crate::access::new_secret;
     )
 )]
 pub(super) async fn me(caller: Caller) -> Json<wire::Me> {
-    Json(wire::Me {
+    Json(told(&caller))
+}
+
+/// What a caller is told of himself.
+pub(super) fn told(caller: &Caller) -> wire::Me {
+    wire::Me {
         actor: caller.actor.to_string(),
         roles: roles(&caller.grants),
         expires_at: caller.expires_at.map(|at| at.to_string()),
-    })
+    }
 }
 
-fn roles(grants: &Grants) -> Vec<wire::RoleIn> {
+pub(super) fn roles(grants: &Grants) -> Vec<wire::RoleIn> {
     let roles = grants.iter().map(|(namespace, role)| wire::RoleIn {
         namespace: namespace.to_owned(),
         role: role.word().to_owned(),
@@ -200,7 +205,7 @@ pub(super) async fn revoke(
     Ok(Json(shown(&revoked?, now)))
 }
 
-fn name(text: &str) -> Result<Name, Failed> {
+pub(super) fn name(text: &str) -> Result<Name, Failed> {
     Name::new(text).map_err(|error| {
         let text = request::shortened(text);
         Failed::bad(format!("SC1001: the name {text:?} {error}"))

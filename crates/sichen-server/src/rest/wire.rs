@@ -28,6 +28,7 @@ mod restore;
 mod runs;
 mod shards;
 mod tokens;
+mod users;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -70,6 +71,7 @@ pub use shards::{
 };
 
 pub use tokens::{MadeToken, Me, NewToken, RoleIn, Token, Tokens};
+pub use users::{LogIn, NewPassword, NewRoles, NewUser, User, Users};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

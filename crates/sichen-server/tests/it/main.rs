@@ -11,6 +11,7 @@ mod forecast;
 mod given_back;
 mod jobs;
 mod keyed;
+mod logins;
 mod metrics;
 mod node;
 mod openapi;

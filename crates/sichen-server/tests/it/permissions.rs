@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use sichen_server::rest::wire::{Clock, MadeToken, Me, StartedRun, Token, Tokens};
+use sichen_server::rest::wire::{Clock, MadeToken, Me, StartedRun, Token, Tokens, User};
 
 use crate::node::{Node, json as body_of, problem, until};
 
@@ -85,6 +85,7 @@ fn expected(row: &Row, who: Who) -> Vec<Answer> {
         false => vec![Answer::Forbidden],
     };
     match (who, row.place.as_str()) {
+        (_, "open") => vec![Answer::Passed],
         (Who::Nobody, _) => vec![Answer::Unbelieved],
         (_, "anyone") => vec![Answer::Passed],
         (Who::All(role), _) => enough(role),
@@ -114,6 +115,9 @@ impl World {
         let asked =
             json!({"key": "k", "from": "2020-01-01T00:00:00Z", "to": "2020-02-01T00:00:00Z"});
         let backfill: serde_json::Value = body_of(node.post(path, asked.to_string()).await).await;
+        let alice =
+            json!({"name": "alice", "roles": [{"namespace": "payments", "role": "viewer"}]});
+        body_of::<User>(node.post("/api/v1/users", alice.to_string()).await).await;
         Self {
             node,
             run: run.id,
@@ -196,6 +200,7 @@ impl World {
             .replace("{no}", "0")
             .replace("{attempt}", "1")
             .replace("{token}", "victim")
+            .replace("{user}", "alice")
             .replace("{session}", "1");
         format!("/api/v1{path}")
     }
@@ -207,6 +212,13 @@ impl World {
             "POST /tokens" => {
                 r#"{"name":"made","roles":[{"namespace":"payments","role":"viewer"}]}"#
             }
+            // Nothing that could be a login: that would be answered by whether it is one.
+            "POST /login" => "?",
+            "POST /users" => {
+                r#"{"name":"made","roles":[{"namespace":"payments","role":"viewer"}]}"#
+            }
+            "POST /users/{user}/roles" => r#"{"roles":[{"namespace":"payments","role":"viewer"}]}"#,
+            "POST /users/{user}/password" => r#"{"password":null}"#,
             "POST /jobs/{namespace}/{name}/runs" => r#"{"key":"other"}"#,
             "POST /jobs/{namespace}/{name}/runs:batch" => r#"{"runs":[{"key":"other"}]}"#,
             "POST /jobs/{namespace}/{name}/backfills"

@@ -26,6 +26,7 @@ fn run_of(entity: &Entity) -> Option<RunId> {
         | Entity::Calendar(_)
         | Entity::Backfill(_)
         | Entity::AccessToken(_)
+        | Entity::User(_)
         | Entity::Capacity(_)
         | Entity::Namespace(_) => None,
     }
@@ -135,6 +136,7 @@ pub(super) fn dump(state: &State) -> Dump {
         backfills: state.backfills.values().cloned().collect(),
         checks: state.checks.values().cloned().collect(),
         access_tokens: state.access_tokens.values().cloned().collect(),
+        users: state.users.values().cloned().collect(),
         decisions: state.decisions.clone(),
         events: state.events.clone(),
     }

@@ -19,3 +19,4 @@ mod runs;
 mod sessions;
 mod time;
 mod tokens;
+mod users;

@@ -23,6 +23,7 @@ use sichen_core::model::{
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{Fence, Op};
 use sichen_core::restore::Restore;
+use sichen_core::user::User;
 use sichen_core::zoo;
 use uuid::Uuid;
 
@@ -81,6 +82,7 @@ pub(super) struct State {
     /// By run and round.
     pub checks: BTreeMap<(RunId, u32), Check>,
     pub access_tokens: BTreeMap<Name, AccessToken>,
+    pub users: BTreeMap<Name, User>,
     pub keys: BTreeMap<Digest, KeptKey>,
     pub alerts: BTreeMap<alert::Key, Alert>,
     pub notices: BTreeMap<Uuid, Notice>,

@@ -12,6 +12,7 @@ use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, keys, sql};
 use crate::happened::old_term;
+use crate::kept_user;
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -208,6 +209,9 @@ pub(super) async fn rows(read: &Read) -> Result<Dump> {
         checks: read.all(sql::DUMP_CHECKS, (), |row| row.check()).await?,
         access_tokens: read
             .all(sql::DUMP_ACCESS_TOKENS, (), |row| row.access_token())
+            .await?,
+        users: read
+            .all(sql::DUMP_ACCOUNTS, (), |row| kept_user::user(&row.text(0)?))
             .await?,
         decisions: read
             .all(sql::DUMP_DECISIONS, (), |row| {

@@ -525,4 +525,6 @@ pub(super) enum Turn {
     Gate = 8,
     /// Taking an idempotency key, which may not have a row yet.
     RequestKey = 9,
+    /// Making or changing a user, who may not have a row yet.
+    User = 10,
 }

@@ -330,6 +330,7 @@ impl Tx {
             | Entity::Calendar(_)
             | Entity::Backfill(_)
             | Entity::AccessToken(_)
+            | Entity::User(_)
             | Entity::Capacity(_)
             | Entity::Namespace(_) => None,
         };

@@ -10,6 +10,7 @@ use super::row::{at, int};
 use super::tx::{Read, Result, Tx};
 use super::{capped, jobs, keys, sql};
 use crate::happened::old_term;
+use crate::kept_user;
 use crate::log::{EVENTS_AT_ONCE, Search};
 
 /// Operations that one call forgets at most.
@@ -152,6 +153,7 @@ pub(super) fn rows(read: &Read<'_>) -> Result<Dump> {
         backfills: read.all(sql::DUMP_BACKFILLS, [], |row| row.backfill())?,
         checks: read.all(sql::DUMP_CHECKS, [], |row| row.check())?,
         access_tokens: read.all(sql::DUMP_ACCESS_TOKENS, [], |row| row.access_token())?,
+        users: read.all(sql::DUMP_ACCOUNTS, [], |row| kept_user::user(&row.text(0)?))?,
         decisions: read.all(sql::DUMP_DECISIONS, [], |row| {
             Ok((JobUid(row.uuid(0)?), row.decision(1)?))
         })?,

@@ -175,6 +175,11 @@ statements! {
     LIST_ACCESS_TOKENS = "list_access_tokens",
     DUMP_ACCESS_TOKENS = "dump_access_tokens",
     NOTE_ACCESS_TOKENS = "note_access_tokens",
+    GET_ACCOUNT = "get_account",
+    COUNT_ACCOUNTS = "count_accounts",
+    PUT_ACCOUNT = "put_account",
+    LIST_ACCOUNTS = "list_accounts",
+    DUMP_ACCOUNTS = "dump_accounts",
     GET_CAPACITY = "get_capacity",
     PUT_CAPACITY = "put_capacity",
     FILL_CAPACITY = "fill_capacity",
@@ -363,5 +368,10 @@ pub(super) const MIGRATIONS: &[(u32, &str, &str)] = &[
         28,
         "recalls",
         include_str!("../../sql/sqlite/migrations/0028_recalls.sql"),
+    ),
+    (
+        29,
+        "users",
+        include_str!("../../sql/sqlite/migrations/0029_users.sql"),
     ),
 ];

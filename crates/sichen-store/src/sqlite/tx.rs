@@ -370,6 +370,7 @@ impl<'c> Tx<'c> {
             | Entity::Calendar(_)
             | Entity::Backfill(_)
             | Entity::AccessToken(_)
+            | Entity::User(_)
             | Entity::Capacity(_)
             | Entity::Namespace(_) => None,
         };

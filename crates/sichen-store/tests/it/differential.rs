@@ -43,10 +43,12 @@ use crate::fold;
 
 mod checks;
 mod recalls;
+mod users;
 
 /// Streams in each of the four tests below, which only share the work.
 const STREAMS: u64 = 50;
 const CALLS: u64 = 120;
+const USER_CALLS: u64 = 30;
 
 #[test]
 fn memory_and_sqlite_give_the_same_answers_rows_and_events_1() {
@@ -86,6 +88,10 @@ fn drive(seeds: std::ops::Range<u64>, third: impl Fn(&Arc<ManualClock>) -> Optio
         pair.third = third(&pair.clock);
         for _ in 0..CALLS {
             pair.step();
+        }
+        // Last, so that the streams before are what they were.
+        for _ in 0..USER_CALLS {
+            users::step(&mut pair);
         }
         pair.compare();
         seen.add(&pair.memory_dump());
@@ -223,6 +229,7 @@ impl Pair {
             assert_eq!(a.namespaces, b.namespaces, "{}", context());
             assert_eq!(a.calendar_uses, b.calendar_uses, "{}", context());
             assert_eq!(a.access_tokens, b.access_tokens, "{}", context());
+            assert_eq!(a.users, b.users, "{}", context());
             assert_eq!(a.capacities, b.capacities, "{}", context());
             assert_eq!(a.capacity_uses, b.capacity_uses, "{}", context());
             assert_eq!(a.holds, b.holds, "{}", context());

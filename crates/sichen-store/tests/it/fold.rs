@@ -51,6 +51,7 @@ pub fn check(dump: &Dump) {
         Entity::Calendar(name) => dump.calendars.iter().any(|(of, ..)| of == name),
         Entity::Backfill(id) => dump.backfills.iter().any(|b| b.id == *id),
         Entity::AccessToken(name) => dump.access_tokens.iter().any(|t| t.asked.name == *name),
+        Entity::User(name) => dump.users.iter().any(|u| u.name == *name),
         Entity::Capacity(name) => dump.capacities.iter().any(|(c, _)| c.name == *name),
         Entity::Namespace(name) => dump.namespaces.iter().any(|n| n.name == *name),
     };
@@ -113,7 +114,12 @@ fn keys(e: &Event) -> &'static [&'static str] {
         }
         Kind::AccessTokenCreated if e.data.contains("\"api\"") => &["expires_at", "grants", "kind"],
         Kind::AccessTokenCreated => &["expires_at", "handlers", "kind", "pool", "workers"],
-        Kind::BackfillPaused
+        Kind::UserCreated => &["grants"],
+        Kind::UserRolesSet => &["after", "before"],
+        Kind::UserPasswordSet => &["logins", "password"],
+        Kind::UserDisabled | Kind::UserLoggedIn | Kind::UserLoggedOut => &["logins"],
+        Kind::UserEnabled
+        | Kind::BackfillPaused
         | Kind::BackfillResumed
         | Kind::BackfillCancelled
         | Kind::CalendarDeleted
@@ -337,6 +343,13 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         | Kind::CalendarDeleted
         | Kind::AccessTokenCreated
         | Kind::AccessTokenRevoked
+        | Kind::UserCreated
+        | Kind::UserRolesSet
+        | Kind::UserPasswordSet
+        | Kind::UserDisabled
+        | Kind::UserEnabled
+        | Kind::UserLoggedIn
+        | Kind::UserLoggedOut
         | Kind::CapacityApplied
         | Kind::CapacityDeleted
         | Kind::NamespaceSet => {}

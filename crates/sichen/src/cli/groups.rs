@@ -49,6 +49,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "alerts",
             "clock",
             "token",
+            "user",
             "namespace",
             "capacity",
         ],

@@ -47,6 +47,7 @@ pub mod server;
 pub mod shards;
 pub mod token;
 pub mod trace;
+pub mod user;
 pub mod verify;
 pub mod waiting;
 pub mod which;

@@ -73,11 +73,22 @@ pub struct Create {
 
 /// A role.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Role {
+pub(super) enum Role {
     Viewer,
     Operator,
     Editor,
     Admin,
+}
+
+impl Role {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Editor => "editor",
+            Role::Admin => "admin",
+        }
+    }
 }
 
 /// List tokens, those that are over too. No secret is shown.
@@ -141,12 +152,7 @@ fn end(length: &str) -> Result<Option<String>, Failure> {
 }
 
 fn asked(args: &Create) -> Result<NewToken, Failure> {
-    let role = args.role.map_or("", |role| match role {
-        Role::Viewer => "viewer",
-        Role::Operator => "operator",
-        Role::Editor => "editor",
-        Role::Admin => "admin",
-    });
+    let role = args.role.map_or("", Role::word);
     let roles = args.namespace.iter().map(|namespace| RoleIn {
         namespace: namespace.clone(),
         role: role.to_owned(),
@@ -228,7 +234,7 @@ fn rights(token: &Token) -> String {
     text
 }
 
-fn roles(roles: &[RoleIn]) -> String {
+pub(super) fn roles(roles: &[RoleIn]) -> String {
     let roles = roles.iter().map(|r| format!("{}={}", r.namespace, r.role));
     roles.collect::<Vec<_>>().join(" ")
 }

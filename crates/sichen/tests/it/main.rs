@@ -67,6 +67,7 @@ mod several_workers;
 mod storage;
 mod tls;
 mod unattended;
+mod users;
 mod verify;
 mod waiting;
 mod wall;

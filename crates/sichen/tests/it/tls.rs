@@ -21,13 +21,13 @@ use crate::program::{
 const JOB: &str = "apiVersion: sichen/v1\nkind: Job\nmetadata: { name: greet }\nspec: { run: { handler: echo }, shards: { count: 3 } }\n";
 
 /// Files of an authority, and a server's certificate signed by it.
-struct Authority {
+pub struct Authority {
     dir: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -50,7 +50,7 @@ impl Authority {
         Self { dir, issuer }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -82,13 +82,13 @@ impl Authority {
         ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
     }
 
-    fn ca(&self) -> String {
+    pub fn ca(&self) -> String {
         self.file("ca.pem").to_str().unwrap().to_owned()
     }
 }
 
 /// A server with that certificate, at a name that it is for.
-fn server(authority: &Authority, data: &Path) -> (Process, String) {
+pub fn server(authority: &Authority, data: &Path) -> (Process, String) {
     server_with(authority, data, &[])
 }
 
@@ -223,6 +223,17 @@ fn other_machines_are_served_with_a_certificate_or_when_told_so() {
 /// What `openssl s_client` is told by the server when it asks for its health, with these options; `None`
 /// if this machine has no openssl.
 fn openssl(authority: &Authority, url: &str, more: &[String]) -> Option<String> {
+    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    openssl_asks(authority, url, more, ask)
+}
+
+/// The same, which asks something else.
+pub fn openssl_asks(
+    authority: &Authority,
+    url: &str,
+    more: &[String],
+    ask: &str,
+) -> Option<String> {
     let address = url.strip_prefix("https://").unwrap();
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-verify_return_error", "-servername"]);
@@ -239,7 +250,6 @@ fn openssl(authority: &Authority, url: &str, more: &[String]) -> Option<String> 
             return None;
         }
     };
-    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let mut stdin = child.stdin.take().unwrap();
     // It may have been turned away before it reads this.
     let _ = stdin.write_all(ask.as_bytes());

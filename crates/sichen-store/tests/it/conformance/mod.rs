@@ -36,6 +36,7 @@ mod settling;
 mod stopping;
 mod timeouts;
 mod turns;
+mod users;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -161,6 +162,15 @@ macro_rules! conforms {
                     a_name_that_is_over_is_given_again,
                     tokens_are_listed_in_pages_and_their_use_is_noted,
                     there_is_a_limit_to_tokens,
+                ;
+                users:
+                    a_user_is_kept_and_his_name_is_his_alone,
+                    a_change_is_made_once_and_told_with_what_was_before,
+                    what_was_judged_by_other_roles_is_refused,
+                    a_login_is_kept_until_it_is_over,
+                    who_is_disabled_or_has_another_password_is_logged_in_nowhere,
+                    users_are_listed_in_pages_and_the_use_of_logins_is_noted,
+                    there_is_a_limit_to_users,
                 ;
                 calendars:
                     each_change_is_a_version_and_the_old_ones_stay,

@@ -28,6 +28,7 @@ insert into job select u('job' || i), 'default', 'job' || i, 1, 1, '{}', i % 10 
   '{"data":"2026' || case when i % 2 = 0 then 'a' else 'b' end || '","taken":{}}' from generate_series(0, 1999) i;
 insert into namespace select 'team' || i, 1, 100, case when i % 10 = 5 then 5 end from generate_series(0, 999) i;
 insert into revision select uid, 1, '{}' from job;
+insert into account select 'u' || i, '{}' from generate_series(0, 999) i;
 insert into access_token select 't' || i, 'api', repeat('0', 64), '*=viewer', null, '[]', null, 0, 'me', null, null, 1, '[]' from generate_series(0, 999) i;
 insert into request_key (key, author, request, seed, holder, at, held_at) select lpad(i::text, 64, '0'), 'user ' || i % 20, repeat('0', 64), u('s' || i), u('h' || i), i, i from generate_series(0, 199999) i;
 insert into alert select 'alert ' || i, '{}' from generate_series(0, 999) i;

@@ -52,6 +52,7 @@ const WHOLE: &[&str] = &[
     "dump_calendar_uses",
     "dump_calendars",
     "dump_access_tokens",
+    "dump_accounts",
     "dump_capacities",
     "dump_capacity_uses",
     "dump_holds",
@@ -86,6 +87,7 @@ const CASES: &[Case] = &[
     case("advance_job", "array[u('job0'), u('job1')], times(1, 2), times(0, 2), times(5, 2), times(9, 2), null, null", "job_pkey", 2, 2 * CHANGE),
     // All of them, of which there are never more than a thousand.
     case("count_access_tokens", "", "", 1_000, 100),
+    case("count_accounts", "", "", 1_000, 100),
     case("count_active_runs", "array[u('job0'), u('job1')], array[1, -1]::bigint[], times(0, 2)", "job_pkey", 2, 2 * CHANGE),
     case("count_open_runs", "u('job0'), 100", "run_open", 1_200, 1_200 * ROW),
     case("set_counting", "u('job0'), 'always', 5, 1", "job_pkey", 1, CHANGE),
@@ -110,6 +112,7 @@ const CASES: &[Case] = &[
     case("find_run", "array[u('job0')], array['manual:500']", "run_occasion", 1, ROW),
     case("follow_job", "u('job1'), 1, '{}', null", "job_pkey", 1, CHANGE),
     case("get_appearance", "'uid-5'", "session_appearance", 1, ROW),
+    case("get_account", "'u5'", "account_pkey", 1, ROW),
     case("get_access_token", "'t5'", "access_token_pkey", 1, ROW),
     case("get_calendar", "'default', 'cal0'", "calendar_pkey", 1, ROW),
     case("get_calendar_row", "'default', 'cal0'", "calendar_pkey", 1, ROW),
@@ -173,6 +176,7 @@ const CASES: &[Case] = &[
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \
         null, null", "shard_pkey", N, N * CHANGE),
+    case("list_accounts", "'u5', 50", "account_pkey", 51, 50 * ROW),
     case("list_access_tokens", "'t5', 50", "access_token_pkey", 51, 50 * ROW),
     case("list_calendar_users", "'default', 'cal0', u('job0'), 100", "calendar_use_job", 301, 300 * ROW),
     case("list_calendars", "'default', 'cal1', 50", "calendar_pkey", 51, 50 * ROW),
@@ -271,6 +275,7 @@ const CASES: &[Case] = &[
     case("end_node", "1, 5", "node_pkey", 1, CHANGE),
     case("pause_job", "u('job1'), 1, true, null", "job_pkey", 1, CHANGE),
     case("note_access_tokens", "array['t5', 't6'], 9", "access_token_pkey", 2, 2 * CHANGE),
+    case("put_account", "'new', '{}'", "", 1, CHANGE),
     case("put_access_token", "'new', 'api', repeat('0', 64), '*=viewer', null, '[]', null, 5, 'me', 1, '[]'", "", 1, CHANGE),
     case("revoke_access_token", "'t5', 1, 9", "access_token_pkey", 1, CHANGE),
     case("put_calendar", "'default', 'cal0', 4, false, '{}', 5", "", 1, CHANGE),
@@ -470,6 +475,7 @@ fn small(node: &Value) -> bool {
         "meta",
         "calendar",
         "access_token",
+        "account",
         "capacity",
     ]
     .contains(&node["Relation Name"].as_str().unwrap_or_default())

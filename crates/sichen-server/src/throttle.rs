@@ -1,0 +1,139 @@
+//! How often somebody may try to log in.
+//!
+//! Failures are counted for a user at an address, for a user, and for an address. After some that are free
+//! each further one makes the next try wait, twice as long as before, up to a bound; so whoever guesses is
+//! slowed down, and nobody is shut out for ever. What counts for one user from everywhere waits for little,
+//! or strangers could keep him out.
+//!
+//! # Invariants
+//! - A try is counted before its password is looked at: many at once are many.
+//! - A try that must wait is not looked at, and does not lengthen the wait.
+//! - What is remembered is bounded, and each node remembers by itself.
+//!
+//! # Not here
+//! The cost of a try ([`crate::password`]).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Users, addresses and pairs of them whose failures are remembered.
+pub const MAX_FAILURES: usize = 10_000;
+/// After so long without one, failures are forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// Whose failures are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Of {
+    Pair(String, IpAddr),
+    User(String),
+    Address(IpAddr),
+}
+
+impl Of {
+    /// Failures that are free, and the longest wait after one.
+    fn rule(&self) -> (u32, Duration) {
+        match self {
+            Of::Pair(..) => (5, Duration::from_secs(60)),
+            Of::User(_) => (50, Duration::from_secs(5)),
+            Of::Address(_) => (50, Duration::from_secs(60)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+/// The failures of a node's clients.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle(Mutex<HashMap<Of, Failures>>);
+
+impl Throttle {
+    /// Counts a try of `user` from `address`, or says for how long it must wait.
+    pub(crate) fn begin(&self, user: &str, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = keys(user, address);
+        let waits = keys.iter().filter_map(|of| wait(of, all.get(of)?, now));
+        if let Some(longest) = waits.max() {
+            return Err(longest);
+        }
+        for of in keys {
+            if !all.contains_key(&of) && all.len() >= MAX_FAILURES {
+                make_room(&mut all, now);
+            }
+            let failures = all.entry(of).or_insert(Failures {
+                count: 0,
+                last: now,
+            });
+            if now.duration_since(failures.last) >= FORGOTTEN_AFTER {
+                failures.count = 0;
+            }
+            failures.count = failures.count.saturating_add(1);
+            failures.last = now;
+        }
+        Ok(())
+    }
+
+    /// A try that was counted was none: its password was right, or was not looked at.
+    pub(crate) fn forgive(&self, user: &str, address: IpAddr, succeeded: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for of in keys(user, address) {
+            let Some(failures) = all.get_mut(&of) else {
+                continue;
+            };
+            failures.count = failures.count.saturating_sub(1);
+            if failures.count == 0 || succeeded && matches!(of, Of::Pair(..)) {
+                all.remove(&of);
+            }
+        }
+    }
+}
+
+fn keys(user: &str, address: IpAddr) -> [Of; 3] {
+    let address = network(address);
+    [
+        Of::Pair(user.to_owned(), address),
+        Of::User(user.to_owned()),
+        Of::Address(address),
+    ]
+}
+
+/// What one household or one machine has: an IPv4 address, or an IPv6 network of 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => {
+            let bits = six.to_bits() >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from_bits(bits))
+        }
+        four @ IpAddr::V4(_) => four,
+    }
+}
+
+/// How long the next try must wait, if it must.
+fn wait(of: &Of, failures: &Failures, now: Instant) -> Option<Duration> {
+    let (free, longest) = of.rule();
+    let beyond = failures.count.checked_sub(free)?;
+    let wait = Duration::from_secs(1 << beyond.min(10)).min(longest);
+    let left = wait.checked_sub(now.duration_since(failures.last))?;
+    (!left.is_zero()).then_some(left)
+}
+
+fn make_room(all: &mut HashMap<Of, Failures>, now: Instant) {
+    all.retain(|_, failures| now.duration_since(failures.last) < FORGOTTEN_AFTER);
+    if all.len() < MAX_FAILURES {
+        return;
+    }
+    let oldest = all.iter().min_by_key(|(_, failures)| failures.last);
+    if let Some(oldest) = oldest.map(|(of, _)| of.clone()) {
+        all.remove(&oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests;

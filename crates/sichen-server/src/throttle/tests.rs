@@ -1,0 +1,105 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "one instant from which the others are counted"
+)]
+use super::*;
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+const HERE: &str = "192.0.2.1";
+
+#[test]
+fn failures_make_the_next_try_wait_longer_and_longer_up_to_a_bound() {
+    let (throttle, start) = (Throttle::default(), Instant::now());
+    for _ in 0..5 {
+        assert_eq!(throttle.begin("alice", ip(HERE), start), Ok(()));
+    }
+    let mut now = start;
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60, 60] {
+        let wait = throttle.begin("alice", ip(HERE), now);
+        assert_eq!(wait, Err(seconds(expected)));
+        assert_eq!(
+            throttle.begin("alice", ip(HERE), now),
+            wait,
+            "it grows no longer"
+        );
+        now += seconds(expected);
+        assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+    }
+}
+
+#[test]
+fn who_guesses_from_elsewhere_keeps_nobody_out_for_long() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for i in 0..10u8 {
+        for _ in 0..5 {
+            let address = IpAddr::from([198, 51, 100, i]);
+            assert_eq!(throttle.begin("alice", address, now), Ok(()));
+        }
+    }
+    let wait = throttle.begin("alice", ip(HERE), now).unwrap_err();
+    assert!(wait <= seconds(5), "{wait:?}");
+    assert_eq!(throttle.begin("alice", ip(HERE), now + seconds(5)), Ok(()));
+    assert_eq!(throttle.begin("bob", ip(HERE), now), Ok(()));
+}
+
+#[test]
+fn one_address_tries_few_names() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for i in 0..50 {
+        assert_eq!(throttle.begin(&format!("u{i}"), ip(HERE), now), Ok(()));
+    }
+    assert!(throttle.begin("more", ip(HERE), now).is_err());
+    assert_eq!(throttle.begin("more", ip("192.0.2.2"), now), Ok(()));
+}
+
+#[test]
+fn a_network_of_ipv6_is_one_address_and_a_mapped_ipv4_is_that_one() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for i in 0..5 {
+        let address = ip(&format!("2001:db8::{i}"));
+        assert_eq!(throttle.begin("alice", address, now), Ok(()));
+        let address = ip(&format!("::ffff:{HERE}"));
+        assert_eq!(throttle.begin("bob", address, now), Ok(()));
+    }
+    assert!(throttle.begin("alice", ip("2001:db8::ffff"), now).is_err());
+    assert_eq!(throttle.begin("alice", ip("2001:db8:0:1::1"), now), Ok(()));
+    assert!(throttle.begin("bob", ip(HERE), now).is_err());
+}
+
+#[test]
+fn a_right_password_is_no_failure_and_forgives_those_before() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for _ in 0..100 {
+        for _ in 0..4 {
+            assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+            throttle.forgive("alice", ip(HERE), false);
+        }
+        assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+        throttle.forgive("alice", ip(HERE), true);
+    }
+    assert!(throttle.0.lock().unwrap().is_empty());
+}
+
+#[test]
+fn failures_are_forgotten_and_what_is_remembered_is_bounded() {
+    let (throttle, start) = (Throttle::default(), Instant::now());
+    for _ in 0..5 {
+        throttle.begin("alice", ip(HERE), start).unwrap();
+    }
+    let later = start + FORGOTTEN_AFTER;
+    for _ in 0..5 {
+        assert_eq!(throttle.begin("alice", ip(HERE), later), Ok(()));
+    }
+    for i in 0..MAX_FAILURES / 3 + 100 {
+        let [.., a, b] = (i as u32).to_be_bytes();
+        let _ = throttle.begin(&format!("u{i}"), IpAddr::from([10, 0, a, b]), later);
+    }
+    assert!(throttle.0.lock().unwrap().len() <= MAX_FAILURES);
+}

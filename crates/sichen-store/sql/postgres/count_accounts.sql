@@ -1,0 +1,3 @@
+-- count_accounts: all users; there are never many.
+-- scans: account
+select count(*) from account

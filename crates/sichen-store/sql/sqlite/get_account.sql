@@ -1,0 +1,2 @@
+-- get_account: a user by his name.
+select document from account where name = ?1
