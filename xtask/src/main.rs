@@ -15,6 +15,7 @@ mod codegen;
 mod console;
 mod dist;
 mod failover;
+mod fuzz;
 mod licences;
 mod limits;
 mod sbom;
@@ -55,6 +56,8 @@ enum Command {
     Bench(bench::Options),
     /// Measure how long the work of a server that stops, dies or stands still takes to be another's
     Failover(failover::Options),
+    /// Search for inputs that break a reader, and keep them under testdata/fuzz
+    Fuzz(fuzz::Options),
     /// Draw docs/states.md from the move table
     States {
         /// Change nothing; fail when the page is stale
@@ -109,6 +112,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Soak(kind) => soak::run(&kind),
         Command::Bench(options) => bench::run(&options),
         Command::Failover(options) => failover::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::States { check } => states::run(check),
         Command::Schema { check } => schema::run(check),
         Command::Licences => licences::run(),

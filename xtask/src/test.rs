@@ -19,7 +19,8 @@ use crate::{services, workspace};
 
 /// Features that no build has by default and tests need: the suites on PostgreSQL and MariaDB, and
 /// the crash points.
-const FEATURES: &str = "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql,sichen/crash";
+pub const FEATURES: &str =
+    "sichen-store/postgres,sichen-sdk/postgres,sichen-sdk/mysql,sichen/crash";
 
 /// Simulated hours in which enough happens, and the faults in them.
 const HOURS: &str = "100";

@@ -378,10 +378,18 @@ pub fn read<T: DeserializeOwned + Default>(path: &Path) -> Result<Read<T>, Failu
             "SC7005: {shown} is longer than {MAX_CONFIG_BYTES} bytes"
         )));
     }
-    let bad = |error: serde_saphyr::Error| refused(&shown.to_string(), &[explained(&error)]);
+    of_text(&shown.to_string(), &text)
+}
+
+/// Reads the text of a configuration, from what is `shown` as its place.
+///
+/// # Errors
+/// As [`read`].
+pub fn of_text<T: DeserializeOwned + Default>(shown: &str, text: &str) -> Result<Read<T>, Failure> {
+    let bad = |error: serde_saphyr::Error| refused(shown, &[explained(&error)]);
     // A file in which everything is a remark says nothing, which is allowed.
-    let config = serde_saphyr::from_str::<Option<T>>(&text).map_err(bad)?;
-    let keys = serde_saphyr::from_str::<Option<Map<String, Value>>>(&text).map_err(bad)?;
+    let config = serde_saphyr::from_str::<Option<T>>(text).map_err(bad)?;
+    let keys = serde_saphyr::from_str::<Option<Map<String, Value>>>(text).map_err(bad)?;
     Ok(Read {
         config: config.unwrap_or_default(),
         keys: keys.unwrap_or_default(),

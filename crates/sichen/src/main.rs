@@ -12,6 +12,8 @@ mod data_dir;
 #[allow(dead_code, reason = "its command is being written")]
 mod demo;
 mod failure;
+#[cfg(test)]
+mod fuzz;
 mod live;
 mod logging;
 mod names;

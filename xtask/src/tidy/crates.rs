@@ -23,9 +23,14 @@ const DIRECTIONS: &[Allowed] = &[
         tests: &[],
     },
     Allowed {
+        krate: "sichen-fuzz",
+        product: &[],
+        tests: &[],
+    },
+    Allowed {
         krate: "sichen-core",
         product: &[],
-        tests: &["sichen-audit"],
+        tests: &["sichen-audit", "sichen-fuzz"],
     },
     Allowed {
         krate: "sichen-store",
@@ -61,22 +66,23 @@ const DIRECTIONS: &[Allowed] = &[
             "sichen-check",
             "sichen-sdk",
             "sichen-testdb",
+            "sichen-fuzz",
         ],
     },
     Allowed {
         krate: "sichen-sdk",
         product: &["sichen-crash", "sichen-proto"],
-        tests: &["sichen-testdb"],
+        tests: &["sichen-testdb", "sichen-fuzz"],
     },
     Allowed {
         krate: "sichen-worker",
         product: &["sichen-crash", "sichen-sdk", "sichen-proto"],
-        tests: &[],
+        tests: &["sichen-fuzz"],
     },
     Allowed {
         krate: "sichen-check",
         product: &["sichen-core", "sichen-audit"],
-        tests: &["sichen-store"],
+        tests: &["sichen-store", "sichen-fuzz"],
     },
     Allowed {
         krate: "sichen-sim",
@@ -110,7 +116,7 @@ const DIRECTIONS: &[Allowed] = &[
             "sichen-check",
             "sichen-audit",
         ],
-        tests: &["sichen-sim", "sichen-testdb"],
+        tests: &["sichen-sim", "sichen-testdb", "sichen-fuzz"],
     },
     Allowed {
         krate: "sichen-testdb",

@@ -1,5 +1,6 @@
 //! Claims about the rules, from the outside.
 
+mod fuzz;
 mod schedule_calendar;
 mod schedule_catch_up;
 mod schedule_cron_cases;

@@ -121,3 +121,29 @@ fn a_directory_in_use_is_refused() {
         uid
     );
 }
+
+mod fuzz {
+    use prost::Message as _;
+
+    use super::*;
+
+    /// A row that is damaged is an error that says so, never another attempt's result.
+    #[test]
+    fn journal() {
+        let JournalOp::Finish(finish) = finish(7) else {
+            unreachable!()
+        };
+        sichen_fuzz::fuzz(
+            "journal",
+            &["42"],
+            &[finish.encode_to_vec()],
+            |bytes| match read_finish(lease(7), bytes) {
+                Ok(finish) => {
+                    assert_eq!(Lease::from_wire(finish.shard, finish.token), Some(lease(7)));
+                    "good".to_owned()
+                }
+                Err(error) => error,
+            },
+        );
+    }
+}

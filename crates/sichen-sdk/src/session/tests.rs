@@ -1,6 +1,7 @@
 //! Dialogues with the session.
 
 mod ends;
+mod fuzz;
 mod random_lives;
 
 use std::collections::{BTreeMap, BTreeSet};

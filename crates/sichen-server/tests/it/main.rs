@@ -8,6 +8,7 @@ mod dead_letters;
 mod export;
 mod extremes;
 mod forecast;
+mod fuzz;
 mod given_back;
 mod jobs;
 mod keyed;

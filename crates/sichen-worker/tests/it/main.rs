@@ -7,6 +7,7 @@ mod environment;
 #[path = "../../../sichen-sdk/tests/it/fake.rs"]
 #[expect(dead_code, reason = "shared with the SDK, which uses more of it")]
 mod fake;
+mod fuzz;
 mod kill;
 mod output;
 mod process;

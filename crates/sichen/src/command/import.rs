@@ -10,10 +10,10 @@
 
 mod calendar;
 mod container;
-mod crontab;
+pub(crate) mod crontab;
 mod failures;
-mod icalendar;
-mod kubernetes;
+pub(crate) mod icalendar;
+pub(crate) mod kubernetes;
 mod source;
 
 use std::collections::BTreeSet;

@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 use super::super::{JoinAuth, Judged};
 use super::*;
 
+mod fuzz;
+
 struct Anybody;
 
 impl JoinAuth for Anybody {
