@@ -1,3 +1,5 @@
+//! Claims about the search itself.
+
 use super::*;
 
 #[test]

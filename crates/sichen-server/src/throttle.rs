@@ -3,7 +3,8 @@
 //! Failures are counted for a user at an address, for a user, and for an address. After some that are free
 //! each further one makes the next try wait, twice as long as before, up to a bound; so whoever guesses is
 //! slowed down, and nobody is shut out for ever. What counts for one user from everywhere waits for little,
-//! or strangers could keep him out.
+//! or strangers could keep him out; and where somebody has logged in lately, what others do is not counted
+//! against him at all.
 //!
 //! # Invariants
 //! - A try is counted before its password is looked at: many at once are many.
@@ -22,6 +23,10 @@ use tokio::time::Instant;
 
 /// Users, addresses and pairs of them whose failures are remembered.
 pub const MAX_FAILURES: usize = 10_000;
+/// Users and the addresses from which they logged in that are remembered.
+pub const MAX_KNOWN: usize = 10_000;
+/// After so long without another login, an address is no user's any more.
+const KNOWN_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// After so long without one, failures are forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
@@ -52,20 +57,49 @@ struct Failures {
 
 /// The failures of a node's clients.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle(Mutex<HashMap<Of, Failures>>);
+pub(crate) struct Throttle(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    failures: HashMap<Of, Failures>,
+    /// When each last logged in from there.
+    known: HashMap<(String, IpAddr), Instant>,
+}
+
+impl Remembered {
+    fn is_known(&self, pair: &(String, IpAddr), now: Instant) -> bool {
+        let last = self.known.get(pair);
+        last.is_some_and(|last| now.duration_since(*last) < KNOWN_FOR)
+    }
+
+    fn know(&mut self, pair: (String, IpAddr), now: Instant) {
+        if !self.known.contains_key(&pair) && self.known.len() >= MAX_KNOWN {
+            let oldest = self.known.iter().min_by_key(|(_, last)| **last);
+            if let Some(oldest) = oldest.map(|(pair, _)| pair.clone()) {
+                self.known.remove(&oldest);
+            }
+        }
+        self.known.insert(pair, now);
+    }
+}
 
 impl Throttle {
     /// Counts a try of `user` from `address`, or says for how long it must wait.
     pub(crate) fn begin(&self, user: &str, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = all.is_known(&pair(user, address), now);
+        let all = &mut all.failures;
         let keys = keys(user, address);
-        let waits = keys.iter().filter_map(|of| wait(of, all.get(of)?, now));
+        let judged = keys
+            .iter()
+            .filter(|of| !is_known || matches!(of, Of::Pair(..)));
+        let waits = judged.filter_map(|of| wait(of, all.get(of)?, now));
         if let Some(longest) = waits.max() {
             return Err(longest);
         }
         for of in keys {
             if !all.contains_key(&of) && all.len() >= MAX_FAILURES {
-                make_room(&mut all, now);
+                make_room(all, now);
             }
             let failures = all.entry(of).or_insert(Failures {
                 count: 0,
@@ -80,19 +114,34 @@ impl Throttle {
         Ok(())
     }
 
-    /// A try that was counted was none: its password was right, or was not looked at.
-    pub(crate) fn forgive(&self, user: &str, address: IpAddr, succeeded: bool) {
+    /// A try that was counted was a good one.
+    pub(crate) fn succeeded(&self, user: &str, address: IpAddr, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for of in keys(user, address) {
-            let Some(failures) = all.get_mut(&of) else {
-                continue;
-            };
-            failures.count = failures.count.saturating_sub(1);
-            if failures.count == 0 || succeeded && matches!(of, Of::Pair(..)) {
-                all.remove(&of);
-            }
+        all.know(pair(user, address), now);
+        take_back(&mut all.failures, user, address, true);
+    }
+
+    /// A try that was counted was none: nobody looked at it.
+    pub(crate) fn forgive(&self, user: &str, address: IpAddr) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        take_back(&mut all.failures, user, address, false);
+    }
+}
+
+fn take_back(all: &mut HashMap<Of, Failures>, user: &str, address: IpAddr, succeeded: bool) {
+    for of in keys(user, address) {
+        let Some(failures) = all.get_mut(&of) else {
+            continue;
+        };
+        failures.count = failures.count.saturating_sub(1);
+        if failures.count == 0 || succeeded && matches!(of, Of::Pair(..)) {
+            all.remove(&of);
         }
     }
+}
+
+fn pair(user: &str, address: IpAddr) -> (String, IpAddr) {
+    (user.to_owned(), network(address))
 }
 
 fn keys(user: &str, address: IpAddr) -> [Of; 3] {

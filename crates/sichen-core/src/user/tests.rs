@@ -1,3 +1,5 @@
+//! Claims about what becomes of users and their logins.
+
 use super::*;
 use crate::access::Role;
 

@@ -122,10 +122,8 @@ impl Access {
                 // What was typed may be a password in the wrong field.
                 tracing::info!(%from, "a login was refused");
             }
-            Err(Denied::Unjudged(_) | Denied::Store(_)) => {
-                self.throttle.forgive(counted, from, false)
-            }
-            Ok(_) => self.throttle.forgive(counted, from, true),
+            Err(Denied::Unjudged(_) | Denied::Store(_)) => self.throttle.forgive(counted, from),
+            Ok(_) => self.throttle.succeeded(counted, from, self.instant()),
         }
         done
     }
@@ -150,6 +148,17 @@ impl Access {
         let Some(user) = known.filter(|user| right && !user.disabled) else {
             return Err(Denied::Wrong);
         };
+        self.let_in(control, &user, old).await
+    }
+
+    /// Logs `user` in, whom somebody has judged, in the browser that showed `old`; that login, whosever it was,
+    /// is over.
+    async fn let_in(
+        &self,
+        control: &Control,
+        user: &User,
+        old: Option<&str>,
+    ) -> Result<LoggedIn, Denied> {
         let (cookie, digest) = new_cookie().ok_or(Denied::Unjudged(password::Error::Broken))?;
         let asked = ChangeUser {
             name: user.name.clone(),
@@ -168,7 +177,11 @@ impl Access {
         if changed != UserChanged::Done {
             return Err(Denied::Wrong);
         }
-        let user = self.store.get_user(user.name).await?;
+        if let Some(before) = self.another(&user.name, old).await {
+            // He may be logged out already, by his time or from elsewhere.
+            self.log_out(control, &before).await?;
+        }
+        let user = self.store.get_user(user.name.clone()).await?;
         let user = user.ok_or(Denied::Wrong)?;
         let now = self.store.now().await?;
         let found = login(&user, &digest, now).ok_or(Denied::Wrong)?;
@@ -176,6 +189,12 @@ impl Access {
             caller: of(&user, found, digest),
             cookie,
         })
+    }
+
+    /// Who was logged in by the cookie `old`, if that is not `name`.
+    async fn another(&self, name: &Name, old: Option<&str>) -> Option<Caller> {
+        let before = self.visitor(old?).await.ok()?;
+        (*before.actor != *actor(name)).then_some(before)
     }
 
     /// Ends the login by which `caller` asks, if he asks by one.

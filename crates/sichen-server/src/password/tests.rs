@@ -1,3 +1,5 @@
+//! Claims about digests of passwords, and what a crowd of them costs.
+
 use super::*;
 
 const PASSWORD: &str = "correct horse battery";

@@ -1,3 +1,5 @@
+//! Claims about who must wait after failed logins, and who must not.
+
 #![expect(
     clippy::disallowed_methods,
     reason = "one instant from which the others are counted"
@@ -49,6 +51,51 @@ fn who_guesses_from_elsewhere_keeps_nobody_out_for_long() {
     assert_eq!(throttle.begin("bob", ip(HERE), now), Ok(()));
 }
 
+/// Strangers who never stop, and a neighbour behind the same proxy, whose failures are counted elsewhere.
+#[test]
+fn where_a_user_has_logged_in_what_others_do_keeps_him_out_never() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+    throttle.succeeded("alice", ip(HERE), now);
+    for i in 0..60u8 {
+        let address = IpAddr::from([198, 51, 100, i]);
+        let _ = throttle.begin("alice", address, now);
+        let _ = throttle.begin(&format!("u{i}"), ip(HERE), now);
+    }
+    assert!(throttle.begin("alice", ip("192.0.2.9"), now).is_err());
+    assert!(throttle.begin("bob", ip(HERE), now).is_err());
+    assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+    for _ in 0..4 {
+        assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
+    }
+    assert!(
+        throttle.begin("alice", ip(HERE), now).is_err(),
+        "who guesses there is slowed down all the same"
+    );
+    let late = now + KNOWN_FOR;
+    for i in 0..60u8 {
+        let _ = throttle.begin(&format!("v{i}"), ip(HERE), late);
+    }
+    assert!(
+        throttle.begin("alice", ip(HERE), late).is_err(),
+        "not for ever"
+    );
+}
+
+#[test]
+fn the_addresses_that_are_known_are_bounded() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for i in 0..MAX_KNOWN + 10 {
+        let [.., a, b] = (i as u32).to_be_bytes();
+        throttle.succeeded(
+            "alice",
+            IpAddr::from([10, 0, a, b]),
+            now + seconds(i as u64),
+        );
+    }
+    assert_eq!(throttle.0.lock().unwrap().known.len(), MAX_KNOWN);
+}
+
 #[test]
 fn one_address_tries_few_names() {
     let (throttle, now) = (Throttle::default(), Instant::now());
@@ -79,12 +126,12 @@ fn a_right_password_is_no_failure_and_forgives_those_before() {
     for _ in 0..100 {
         for _ in 0..4 {
             assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
-            throttle.forgive("alice", ip(HERE), false);
+            throttle.forgive("alice", ip(HERE));
         }
         assert_eq!(throttle.begin("alice", ip(HERE), now), Ok(()));
-        throttle.forgive("alice", ip(HERE), true);
+        throttle.succeeded("alice", ip(HERE), now);
     }
-    assert!(throttle.0.lock().unwrap().is_empty());
+    assert!(throttle.0.lock().unwrap().failures.is_empty());
 }
 
 #[test]
@@ -101,5 +148,5 @@ fn failures_are_forgotten_and_what_is_remembered_is_bounded() {
         let [.., a, b] = (i as u32).to_be_bytes();
         let _ = throttle.begin(&format!("u{i}"), IpAddr::from([10, 0, a, b]), later);
     }
-    assert!(throttle.0.lock().unwrap().len() <= MAX_FAILURES);
+    assert!(throttle.0.lock().unwrap().failures.len() <= MAX_FAILURES);
 }

@@ -144,6 +144,14 @@ async fn a_login_goes_on_with_no_cookie_that_the_browser_brought_along() {
     assert_eq!(me(&node, &second).await.status(), 200);
     let users: Users = node.read("/api/v1/users").await;
     assert_eq!(users.items[0].logins, 1, "one browser, one login");
+    // Whosever it was.
+    add(&node, "bob", "*", "viewer").await;
+    let third = cookie_of(&try_in(&node, "bob", PASSWORD, Some(&second)).await);
+    problem(me(&node, &second).await, 401).await;
+    assert_eq!(
+        body_of::<Me>(me(&node, &third).await).await.actor,
+        "user bob"
+    );
     node.stop().await;
 }
 
@@ -319,7 +327,7 @@ async fn a_login_ends_with_its_time() {
 #[tokio::test]
 async fn nobody_takes_over_a_user_who_may_more() {
     let node = Node::start().await;
-    add(&node, "root", "*", "admin").await;
+    add(&node, "chief", "*", "admin").await;
     add(&node, "alice", "payments", "admin").await;
     add(&node, "bob", "payments", "viewer").await;
     let alice = log_in(&node, "alice").await;
@@ -330,7 +338,7 @@ async fn nobody_takes_over_a_user_who_may_more() {
     };
     let roles = |namespace: &str| json!({"roles": [{"namespace": namespace, "role": "admin"}]});
     for path in ["password", "disable", "enable", "roles"] {
-        let path = format!("/users/root/{path}");
+        let path = format!("/users/chief/{path}");
         let body = match path.ends_with("roles") {
             true => roles("payments"),
             false => json!({"password": "another horse battery"}),
@@ -346,7 +354,7 @@ async fn nobody_takes_over_a_user_who_may_more() {
     let listed: Users = body_of(listed.send().await.unwrap()).await;
     let names: Vec<&str> = listed.items.iter().map(|user| user.name.as_str()).collect();
     assert_eq!(names, ["alice", "bob"]);
-    log_in(&node, "root").await;
+    log_in(&node, "chief").await;
     node.stop().await;
 }
 

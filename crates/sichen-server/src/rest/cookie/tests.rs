@@ -1,3 +1,5 @@
+//! Claims about the cookie of a login, and whose page asks.
+
 use std::net::IpAddr;
 
 use axum::http::Request;

@@ -61,3 +61,57 @@ fn the_present_schema_migrates_from_nothing() {
     migrate(&mut conn).unwrap();
     migrate(&mut conn).unwrap();
 }
+
+/// A log of the version before, with what each kind of row has: all of it is there afterwards, in its order, and
+/// an event of a user is taken, which was refused before.
+#[test]
+fn the_log_of_a_filled_database_is_kept_when_it_learns_of_users() {
+    let mut conn = Connection::open_in_memory().unwrap();
+    let before: Vec<_> = MIGRATIONS.iter().copied().filter(|m| m.0 < 29).collect();
+    migrate_to(&mut conn, &before).unwrap();
+    let insert = |conn: &Connection, seq: i64, entity: &str, run: Option<i64>| {
+        conn.execute(
+            "insert into event (seq, entity, entity_id, run_id, ver, at, op, actor, duty, term, kind, from_state, \
+             to_state, attempt, token, cause, data) values (?1, ?2, ?3, ?4, ?5, 7, zeroblob(16), 'a', 'd', 3, 'k', \
+             'f', 't', 1, 2, 'c', '{\"x\":1}')",
+            (seq, entity, format!("id {seq}"), run, seq % 2),
+        )
+    };
+    for (i, entity) in ["job", "run", "shard", "session", "namespace", "capacity"]
+        .iter()
+        .enumerate()
+    {
+        let run = matches!(*entity, "run" | "shard").then_some(9);
+        insert(&conn, i64::try_from(i).unwrap() + 5, entity, run).unwrap();
+    }
+    assert!(
+        insert(&conn, 50, "user", None).is_err(),
+        "nobody knows of users"
+    );
+    let rows = |conn: &Connection| -> Vec<String> {
+        let mut all = conn.prepare("select * from event order by seq").unwrap();
+        let width = all.column_count();
+        let all = all.query_map([], |row| {
+            let cells = (0..width).map(|i| row.get::<_, rusqlite::types::Value>(i));
+            Ok(format!("{:?}", cells.collect::<Result<Vec<_>, _>>()?))
+        });
+        all.unwrap().map(Result::unwrap).collect()
+    };
+    let kept = rows(&conn);
+    migrate(&mut conn).unwrap();
+    assert_eq!(rows(&conn), kept);
+    insert(&conn, 50, "user", None).unwrap();
+    assert!(
+        insert(&conn, 51, "nobody", None).is_err(),
+        "and of nothing else"
+    );
+    let run = Some(9);
+    assert!(
+        insert(&conn, 52, "user", run).is_err(),
+        "no run is a user's"
+    );
+    let check: String = conn
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(check, "ok");
+}

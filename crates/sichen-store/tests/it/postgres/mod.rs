@@ -15,6 +15,7 @@ mod spoilt;
 mod start;
 mod statements;
 mod tls;
+mod upgrade;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -68,7 +68,6 @@ fn server_session() {
         shard,
         token,
         checkpoint: Some(v1::Checkpoint::default()),
-        ..v1::CheckpointReport::default()
     }));
     let draining = framed(FromWorker::Draining(v1::Draining::default()));
     let seeds = [
