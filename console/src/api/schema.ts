@@ -638,7 +638,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** The ways in which somebody can log in here. */
+        get: operations["users_log_in_ways"];
         put?: never;
         /**
          * Logs a user in, with his password. The answer gives the browser a cookie, by which its further requests are
@@ -646,6 +647,43 @@ export interface paths {
          * @description It may be repeated, and needs no `Idempotency-Key` (one is passed over).
          */
         post: operations["users_log_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends a browser to the provider, to come back to `/login/oidc/callback`. */
+        get: operations["users_sign_on"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/login/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Logs in who comes back from the provider, and sends his browser to the console's page: with a cookie, or with
+         *     the code of the error behind `#refused=`.
+         */
+        get: operations["users_signed_on"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2379,6 +2417,11 @@ export interface components {
             /** @description His name. */
             user: string;
         };
+        /** @description How somebody can log in, beside a name with its password and a token. */
+        Logins: {
+            /** @description What people call the provider that knows them; none if there is none. */
+            provider?: string | null;
+        };
         /** @description What a worker had to report of the lost time; it was refused, and nothing was changed by it. */
         LostReport: {
             /** @description When it was refused. */
@@ -3176,6 +3219,8 @@ export interface components {
             logins: number;
             /** @description His name. */
             name: string;
+            /** @description The provider by which he logs in, if he logs in by one: it says his roles then. */
+            provider?: string | null;
             /** @description What he may do. */
             roles: components["schemas"]["RoleIn"][];
             /** @description `active` or `disabled`. */
@@ -4599,6 +4644,33 @@ export interface operations {
             };
         };
     };
+    users_log_in_ways: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Logins"];
+                };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     users_log_in: {
         parameters: {
             query?: never;
@@ -4620,6 +4692,67 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Me"];
                 };
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_sign_on: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider; or, where it can't be asked, to the console's page, with the code of the error behind `#refused=` */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    users_signed_on: {
+        parameters: {
+            query?: {
+                /** @description The number with which it was sent. */
+                state?: string;
+                /** @description Good for a token, once. */
+                code?: string;
+                /** @description Who answers, as he names himself. */
+                iss?: string;
+                /** @description Why there is no code. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the console's page, logged in or not */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: {
                 headers: {

@@ -12,8 +12,8 @@ import {
   TextInput,
   Title,
 } from "@mantine/core";
-import { type FormEvent, useState } from "react";
-import type { Problem } from "../api/client";
+import { type FormEvent, useEffect, useState } from "react";
+import { client, type Problem } from "../api/client";
 import { useWords } from "../i18n/words";
 import { Language, Theme } from "../ui/switches";
 import { session } from "./token";
@@ -21,6 +21,7 @@ import { session } from "./token";
 export function Login() {
   const { login, nav } = useWords();
   const ended = session.ended();
+  const refused = session.refused();
   return (
     <Center mih="100vh" p="md" component="main">
       <Paper withBorder p="xl" radius="md" w="100%" maw={460}>
@@ -34,6 +35,12 @@ export function Login() {
             </Alert>
           )}
           {ended === "left" && <Alert color="gray">{login.left}</Alert>}
+          {refused !== null && (
+            <Alert color="red" role="alert">
+              {login.outside[refused] ?? login.outsideOther(refused)}
+            </Alert>
+          )}
+          <ByProvider />
           <ByPassword />
           <Divider label={login.or} />
           <ByToken />
@@ -44,6 +51,31 @@ export function Login() {
         </Stack>
       </Paper>
     </Center>
+  );
+}
+
+/** A way to the provider, where there is one. */
+function ByProvider() {
+  const { login } = useWords();
+  const [name, setName] = useState<string | null>(null);
+  useEffect(() => {
+    let gone = false;
+    // Where nobody tells, there is no button.
+    client.GET("/api/v1/login").then(
+      ({ data }) => {
+        if (!gone) setName(data?.provider ?? null);
+      },
+      () => {},
+    );
+    return () => {
+      gone = true;
+    };
+  }, []);
+  if (name === null) return null;
+  return (
+    <Button component="a" href="/api/v1/login/oidc" variant="filled">
+      {login.by(name)}
+    </Button>
   );
 }
 

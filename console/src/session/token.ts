@@ -12,6 +12,7 @@ const LOGIN = "sichen.login";
 export type Ended = "none" | "refused" | "left";
 
 let ended: Ended = "none";
+let outside: string | null = null;
 const listeners = new Set<() => void>();
 
 function tell() {
@@ -35,11 +36,13 @@ export const session = {
     return token === null ? { "Sichen-Console": "1" } : { Authorization: `Bearer ${token}` };
   },
   begin(token: string) {
+    outside = null;
     sessionStorage.setItem(KEY, token);
     tell();
   },
   /** The server has given this browser a cookie. */
   loggedIn(user: string) {
+    outside = null;
     sessionStorage.removeItem(KEY);
     localStorage.setItem(LOGIN, user);
     tell();
@@ -59,6 +62,15 @@ export const session = {
   ended(): Ended {
     return ended;
   },
+  /** The provider let nobody in, or nobody whom the server takes. */
+  refuse(code: string) {
+    outside = code;
+    tell();
+  },
+  /** The code of that. */
+  refused(): string | null {
+    return outside;
+  },
   listen(listener: () => void): () => void {
     listeners.add(listener);
     return () => listeners.delete(listener);
@@ -70,11 +82,23 @@ export function tokenOf(fragment: string): string | null {
   return new URLSearchParams(fragment.replace(/^#/, "")).get("token");
 }
 
-/** Takes a token from the address into the session, and out of the address. */
+/** Why the server let nobody in who came back from the provider, if it did not. */
+export function refusedOf(fragment: string): string | null {
+  const code = new URLSearchParams(fragment.replace(/^#/, "")).get("refused");
+  return code !== null && /^SC\d{4}$/.test(code) ? code : null;
+}
+
+/** Takes what a login left in the address into the session, and out of the address. */
 export function takeFromAddress() {
-  const token = tokenOf(window.location.hash);
-  if (token === null) return;
+  const fragment = window.location.hash;
+  const token = tokenOf(fragment);
+  const code = refusedOf(fragment);
+  const isIn = fragment === "#in";
+  if (token === null && code === null && !isIn) return;
   const { pathname, search } = window.location;
   window.history.replaceState(null, "", pathname + search);
-  session.begin(token);
+  if (token !== null) session.begin(token);
+  else if (code !== null) session.refuse(code);
+  // Whether it is so the first question tells.
+  else session.loggedIn("-");
 }

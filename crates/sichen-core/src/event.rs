@@ -207,7 +207,7 @@ words! {
         AccessTokenCreated = "access_token_created",
         /// A token was taken back.
         AccessTokenRevoked = "access_token_revoked",
-        /// Somebody who may log in was made; data: grants.
+        /// Somebody who may log in was made; data: grants, issuer (of who logs in by a provider).
         UserCreated = "user_created",
         /// A user has other roles; data: before, after.
         UserRolesSet = "user_roles_set",

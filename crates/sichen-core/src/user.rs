@@ -66,6 +66,24 @@ pub fn check_password(name: &Name, password: &str) -> Result<(), BadPassword> {
     Ok(())
 }
 
+/// Who somebody is to a provider that knows people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The provider, as it names itself.
+    pub issuer: String,
+    /// By which it knows him, always the same.
+    pub subject: String,
+}
+
+/// By what it was judged that somebody may log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The password of this number ([`User::password_no`]).
+    Password(u32),
+    /// What a provider says.
+    Identity(Identity),
+}
+
 /// A browser in which somebody is logged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
@@ -97,6 +115,17 @@ impl Login {
     }
 }
 
+/// Somebody who is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewUser {
+    /// His name.
+    pub name: Name,
+    /// What he may do.
+    pub grants: Grants,
+    /// Who he is to a provider, if he logs in by one.
+    pub identity: Option<Identity>,
+}
+
 /// Somebody who may log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -104,6 +133,8 @@ pub struct User {
     pub name: Name,
     /// What he may do.
     pub grants: Grants,
+    /// Who he is to a provider; without one he is known here alone.
+    pub identity: Option<Identity>,
     /// The salted digest of his password, as the edge wrote it; without one he can't log in with one.
     pub password: Option<String>,
     /// Raised with each password.
@@ -125,10 +156,11 @@ pub struct User {
 impl User {
     /// A new one, who can't log in yet.
     #[must_use]
-    pub fn new(name: Name, grants: Grants, now: Timestamp, created_by: &str) -> Self {
+    pub fn new(new: NewUser, now: Timestamp, created_by: &str) -> Self {
         Self {
-            name,
-            grants,
+            name: new.name,
+            grants: new.grants,
+            identity: new.identity,
             password: None,
             password_no: 0,
             disabled: false,
@@ -151,8 +183,16 @@ impl User {
 
     /// Whether a request to make him, which came again, was this one's.
     #[must_use]
-    pub fn is_as_made(&self, grants: &Grants) -> bool {
-        self.ver == 1 && self.grants == *grants
+    pub fn is_as_made(&self, new: &NewUser) -> bool {
+        self.ver == 1 && self.grants == new.grants && self.identity == new.identity
+    }
+
+    /// Whether `proof` is good for him as he is now.
+    fn is_shown_by(&self, proof: &Proof) -> bool {
+        match proof {
+            Proof::Password(no) => self.password.is_some() && self.password_no == *no,
+            Proof::Identity(identity) => self.identity.as_ref() == Some(identity),
+        }
     }
 }
 
@@ -165,12 +205,12 @@ pub enum Change {
     Password(Option<String>),
     /// He may do nothing, or again what his roles say.
     Disabled(bool),
-    /// He logs in, with the password of this number.
+    /// He logs in.
     LogIn {
         /// The SHA-256 of the new cookie.
         digest: String,
-        /// [`User::password_no`] as it was when his password was looked at.
-        password_no: u32,
+        /// What was looked at.
+        by: Proof,
         /// The login that this browser had before, which is over.
         instead_of: Option<String>,
     },
@@ -185,7 +225,7 @@ pub enum Changed {
     To(User, Happened),
     /// There was nothing to change.
     Same,
-    /// It was decided on what is so no more: he is disabled, or has another password or other roles.
+    /// It was decided on what is so no more: he is disabled, has another password or other roles, or is another's.
     Stale,
 }
 
@@ -205,8 +245,12 @@ impl Happened {
 
     /// That he was made.
     #[must_use]
-    pub fn created(grants: &Grants) -> Self {
-        Self::new(Kind::UserCreated, json!({ "grants": grants.to_string() }))
+    pub fn created(new: &NewUser) -> Self {
+        let mut data = json!({ "grants": new.grants.to_string() });
+        if let Some(identity) = &new.identity {
+            data["issuer"] = identity.issuer.clone().into();
+        }
+        Self::new(Kind::UserCreated, data)
     }
 }
 
@@ -246,13 +290,13 @@ pub fn change(user: &User, seen: Option<&Grants>, change: Change, now: Timestamp
         }
         Change::LogIn {
             digest,
-            password_no,
+            by,
             instead_of,
         } => {
             if next.logins.iter().any(|login| login.digest == digest) {
                 return Changed::Same;
             }
-            if user.disabled || user.password_no != password_no {
+            if user.disabled || !user.is_shown_by(&by) {
                 return Changed::Stale;
             }
             next.logins

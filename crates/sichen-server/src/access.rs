@@ -34,7 +34,7 @@ use crate::password::Hasher;
 use crate::rest::keyed::Keyed;
 use crate::throttle::Throttle;
 
-pub(crate) use people::Denied;
+pub(crate) use people::{Denied, seconds};
 
 /// How long a copy of the tokens is believed without another look.
 pub(crate) const FRESH: Duration = Duration::from_secs(2);

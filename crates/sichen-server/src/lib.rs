@@ -11,6 +11,7 @@ pub mod auth;
 mod console;
 pub mod document;
 pub mod grpc;
+pub mod oidc;
 mod password;
 pub mod rest;
 mod server;

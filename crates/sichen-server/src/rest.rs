@@ -31,6 +31,7 @@ pub(crate) mod keyed;
 mod login;
 mod metrics;
 mod namespaces;
+mod oidc;
 mod output;
 mod overview;
 mod request;
@@ -67,6 +68,7 @@ use utoipa_axum::routes;
 
 use crate::access::Access;
 use crate::grpc::Streams;
+use crate::oidc::Oidc;
 
 pub use import::{Importer, Source};
 pub use status::About;
@@ -86,6 +88,7 @@ struct Shared {
     control: Control,
     documents: Documents,
     access: Arc<Access>,
+    oidc: Option<Arc<Oidc>>,
     needs: access::Needs,
     namespaces: seen::Namespaces,
     running: TaskTracker,
@@ -103,6 +106,7 @@ impl Api {
         streams: Arc<Streams>,
         access: Arc<Access>,
         about: Arc<About>,
+        oidc: Option<Arc<Oidc>>,
         timeout: Duration,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -112,6 +116,7 @@ impl Api {
             engine,
             documents: Documents::default(),
             access,
+            oidc,
             needs: access::needs(&openapi()),
             namespaces: seen::Namespaces::default(),
             running: TaskTracker::new(),
@@ -234,7 +239,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(schemas::capacity))
         .routes(routes!(status::server))
         .routes(routes!(tokens::me))
-        .routes(routes!(login::log_in))
+        .routes(routes!(login::log_in, login::log_in_ways))
+        .routes(routes!(oidc::sign_on))
+        .routes(routes!(oidc::signed_on))
         .routes(routes!(login::log_out))
         .routes(routes!(users::create, users::list))
         .routes(routes!(users::set_roles))
@@ -279,8 +286,9 @@ pub(crate) fn router(
     streams: Arc<Streams>,
     access: Arc<Access>,
     about: Arc<About>,
+    oidc: Option<Arc<Oidc>>,
 ) -> Router {
-    let api = Api::new(engine, streams, access, about, gate::REQUEST_TIMEOUT);
+    let api = Api::new(engine, streams, access, about, oidc, gate::REQUEST_TIMEOUT);
     let (router, openapi) = described().split_for_parts();
     // Written once: as a value it is megabytes, of which each route would have a copy.
     let description = openapi.to_json().expect("its keys are strings");

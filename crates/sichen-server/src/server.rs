@@ -35,6 +35,7 @@ use tonic::service::Routes;
 use crate::access::Access;
 use crate::auth::Tokens;
 use crate::grpc::{self, Streams};
+use crate::oidc::Oidc;
 use crate::tls::{Peer, Tls};
 use crate::{console, rest};
 
@@ -54,6 +55,7 @@ pub struct Server {
     streams: Arc<Streams>,
     access: Arc<Access>,
     tls: Option<Arc<Tls>>,
+    oidc: Option<Arc<Oidc>>,
     about: Arc<rest::About>,
 }
 
@@ -67,6 +69,7 @@ impl Server {
             streams,
             access: Arc::new(access),
             tls: None,
+            oidc: None,
             about: Arc::default(),
         }
     }
@@ -75,6 +78,13 @@ impl Server {
     #[must_use]
     pub fn with_about(mut self, about: rest::About) -> Self {
         self.about = Arc::new(about);
+        self
+    }
+
+    /// The same, where people can log in by a provider too.
+    #[must_use]
+    pub fn with_oidc(mut self, oidc: Oidc) -> Self {
+        self.oidc = Some(Arc::new(oidc));
         self
     }
 
@@ -111,6 +121,7 @@ impl Server {
             self.streams.clone(),
             self.access.clone(),
             self.about.clone(),
+            self.oidc.clone(),
         );
         Routes::new(sessions)
             .prepare()

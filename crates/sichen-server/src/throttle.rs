@@ -88,48 +88,67 @@ impl Throttle {
     pub(crate) fn begin(&self, user: &str, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = all.is_known(&pair(user, address), now);
-        let all = &mut all.failures;
-        let keys = keys(user, address);
-        let judged = keys
-            .iter()
-            .filter(|of| !is_known || matches!(of, Of::Pair(..)));
-        let waits = judged.filter_map(|of| wait(of, all.get(of)?, now));
-        if let Some(longest) = waits.max() {
-            return Err(longest);
-        }
-        for of in keys {
-            if !all.contains_key(&of) && all.len() >= MAX_FAILURES {
-                make_room(all, now);
-            }
-            let failures = all.entry(of).or_insert(Failures {
-                count: 0,
-                last: now,
-            });
-            if now.duration_since(failures.last) >= FORGOTTEN_AFTER {
-                failures.count = 0;
-            }
-            failures.count = failures.count.saturating_add(1);
-            failures.last = now;
-        }
-        Ok(())
+        let holds = |of: &Of| !is_known || matches!(of, Of::Pair(..));
+        count(&mut all.failures, keys(user, address), holds, now)
+    }
+
+    /// Counts a try from `address` of somebody whose name is not known yet, or says for how long it must wait.
+    pub(crate) fn begin_unnamed(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count(&mut all.failures, vec![unnamed(address)], |_| true, now)
+    }
+
+    /// A try that [`Self::begin_unnamed`] counted was none.
+    pub(crate) fn forgive_unnamed(&self, address: IpAddr) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        take_back(&mut all.failures, vec![unnamed(address)], false);
     }
 
     /// A try that was counted was a good one.
     pub(crate) fn succeeded(&self, user: &str, address: IpAddr, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.know(pair(user, address), now);
-        take_back(&mut all.failures, user, address, true);
+        take_back(&mut all.failures, keys(user, address), true);
     }
 
     /// A try that was counted was none: nobody looked at it.
     pub(crate) fn forgive(&self, user: &str, address: IpAddr) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        take_back(&mut all.failures, user, address, false);
+        take_back(&mut all.failures, keys(user, address), false);
     }
 }
 
-fn take_back(all: &mut HashMap<Of, Failures>, user: &str, address: IpAddr, succeeded: bool) {
-    for of in keys(user, address) {
+/// Counts a try of these, unless one of them that `holds` makes it wait.
+fn count(
+    all: &mut HashMap<Of, Failures>,
+    keys: Vec<Of>,
+    holds: impl Fn(&Of) -> bool,
+    now: Instant,
+) -> Result<(), Duration> {
+    let held = keys.iter().filter(|of| holds(of));
+    let waits = held.filter_map(|of| wait(of, all.get(of)?, now));
+    if let Some(longest) = waits.max() {
+        return Err(longest);
+    }
+    for of in keys {
+        if !all.contains_key(&of) && all.len() >= MAX_FAILURES {
+            make_room(all, now);
+        }
+        let failures = all.entry(of).or_insert(Failures {
+            count: 0,
+            last: now,
+        });
+        if now.duration_since(failures.last) >= FORGOTTEN_AFTER {
+            failures.count = 0;
+        }
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
+    }
+    Ok(())
+}
+
+fn take_back(all: &mut HashMap<Of, Failures>, keys: Vec<Of>, succeeded: bool) {
+    for of in keys {
         let Some(failures) = all.get_mut(&of) else {
             continue;
         };
@@ -144,13 +163,17 @@ fn pair(user: &str, address: IpAddr) -> (String, IpAddr) {
     (user.to_owned(), network(address))
 }
 
-fn keys(user: &str, address: IpAddr) -> [Of; 3] {
+fn keys(user: &str, address: IpAddr) -> Vec<Of> {
     let address = network(address);
-    [
+    vec![
         Of::Pair(user.to_owned(), address),
         Of::User(user.to_owned()),
         Of::Address(address),
     ]
+}
+
+fn unnamed(address: IpAddr) -> Of {
+    Of::Address(network(address))
 }
 
 /// What one household or one machine has: an IPv4 address, or an IPv6 network of 64 bits.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::access::{AccessToken, Grants, NewAccessToken, TokenCreated, TokenRevoked};
+use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::alert::Alert;
 use sichen_core::alert::notice::{Notice, Tried};
 use sichen_core::backfill::check::{Check, CheckState, CheckStep, CheckVerdict};
@@ -50,7 +50,7 @@ use sichen_core::port::{
 };
 use sichen_core::restore::{Decided, Restore, Verdict};
 use sichen_core::timekeeping::Told;
-use sichen_core::user::User;
+use sichen_core::user::{NewUser, User};
 use uuid::Uuid;
 
 use crate::rng::Rng;
@@ -348,7 +348,7 @@ impl UserStore for Link {
         note_logins(logins: Vec<(Name, String)>) -> ();
     }
     writes! {
-        create_user(name: Name, grants: Grants) -> UserCreated;
+        create_user(new: NewUser) -> UserCreated;
         change_user(asked: ChangeUser) -> UserChanged;
     }
 }

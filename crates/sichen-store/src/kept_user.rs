@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sichen_core::access::Grants;
 use sichen_core::name::Name;
 use sichen_core::port::Error;
-use sichen_core::user::{Login, User};
+use sichen_core::user::{Identity, Login, User};
 
 use crate::row::at;
 
@@ -17,9 +17,11 @@ pub(crate) fn document(user: &User) -> String {
     let logins = user.logins.iter().map(
         |login| json!({ "digest": login.digest, "at": at(login.at), "used_at": at(login.used_at) }),
     );
+    let identity = user.identity.as_ref();
+    let identity = identity.map(|his| json!({ "issuer": his.issuer, "subject": his.subject }));
     json!({
         "name": user.name.as_str(), "grants": user.grants.to_string(), "password": user.password,
-        "password_no": user.password_no, "disabled": user.disabled, "created_at": at(user.created_at),
+        "identity": identity, "password_no": user.password_no, "disabled": user.disabled, "created_at": at(user.created_at),
         "created_by": user.created_by, "logged_in_at": user.logged_in_at.map(at),
         "logins": logins.collect::<Vec<_>>(), "ver": user.ver,
     })
@@ -47,7 +49,15 @@ pub(crate) fn user(document: &str) -> Result<User, Error> {
             used_at: instant(&login["used_at"]).ok_or_else(|| corrupt("logins.used_at"))?,
         })
     });
+    let identity = match &value["identity"] {
+        Value::Null => None,
+        his => Some(Identity {
+            issuer: text(his, "issuer")?,
+            subject: text(his, "subject")?,
+        }),
+    };
     Ok(User {
+        identity,
         name: Name::new(&text(&value, "name")?).map_err(|_| corrupt("name"))?,
         grants: Grants::parse(&text(&value, "grants")?).map_err(|_| corrupt("grants"))?,
         password: value["password"].as_str().map(str::to_owned),

@@ -9,6 +9,7 @@
 //! A worker's configuration (`sichen-worker`), tokens (`sichen_server::auth`).
 
 pub mod alerts;
+pub mod oidc;
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -66,6 +67,9 @@ pub struct ServerConfig {
     /// What is told to whom: a file of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alerts: Option<PathBuf>,
+    /// The provider by which people log in: a file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<PathBuf>,
     /// How often workers beat.
     pub beat: Option<Length>,
     /// How long a worker's session lives without a beat.
@@ -159,6 +163,7 @@ impl ServerConfig {
             tls_client_ca: None,
             tls_client_auth: None,
             alerts: None,
+            oidc: None,
             beat: Some(Length(worker.beat)),
             session_ttl: Some(Length(worker.ttl)),
             node_beat: Some(Length(node.beat)),
@@ -194,6 +199,7 @@ impl ServerConfig {
             tls_client_ca: self.tls_client_ca.or(below.tls_client_ca),
             tls_client_auth: self.tls_client_auth.or(below.tls_client_auth),
             alerts: self.alerts.or(below.alerts),
+            oidc: self.oidc.or(below.oidc),
             beat: self.beat.or(below.beat),
             session_ttl: self.session_ttl.or(below.session_ttl),
             node_beat: self.node_beat.or(below.node_beat),
@@ -310,6 +316,7 @@ impl ServerConfig {
                     .wanted(),
             }),
             alerts: whole.alerts.as_deref().map(alerts::load).transpose()?,
+            oidc: whole.oidc.as_deref().map(oidc::load).transpose()?,
             worker: rhythm(whole.beat, whole.session_ttl),
             node: rhythm(whole.node_beat, whole.node_lease),
             retention: length(whole.retention),

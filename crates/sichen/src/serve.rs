@@ -35,6 +35,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::command::import;
 use crate::config::alerts::AlertsConfig;
 use crate::config::is_dialable;
+use crate::config::oidc::OidcConfig;
 use crate::failure::{Exit, Failure};
 use crate::live::Live;
 use crate::store_at::StoreAt;
@@ -65,6 +66,8 @@ pub struct Node {
     pub clients: Option<Clients>,
     /// What is told to whom.
     pub alerts: Option<AlertsConfig>,
+    /// The provider by which people log in.
+    pub oidc: Option<OidcConfig>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
     /// Its own beat and lease.
@@ -122,6 +125,7 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     let old_after = old.filter(|policy| policy.on).map(|policy| policy.after);
     let old_after = old_after.and_then(|after| Duration::try_from(after).ok());
     let old_after = old_after.unwrap_or(OLD_AFTER);
+    let oidc = node.oidc.as_ref().map(OidcConfig::open).transpose()?;
     let listener = Server::bind(node.listen, node.beyond_loopback || tls.is_some())
         .await
         .map_err(|error| bind_failure(node, &error))?;
@@ -172,6 +176,9 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     let mut server = server.with_about(about);
     if let Some(tls) = &tls {
         server = server.with_tls(tls.clone());
+    }
+    if let Some(oidc) = oidc {
+        server = server.with_oidc(oidc);
     }
     Ok(Opened {
         engine,

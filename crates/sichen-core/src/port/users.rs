@@ -3,7 +3,7 @@
 use super::{Answer, Op, Page};
 use crate::access::Grants;
 use crate::name::Name;
-use crate::user::{Change, User};
+use crate::user::{Change, NewUser, User};
 
 /// What is asked to become of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum UserChanged {
 /// People who may log in. A part of [`Store`](super::Store).
 pub trait UserStore: Send + Sync + 'static {
     /// Keeps a new user. The same again, while nothing was changed, is the same request again.
-    fn create_user(&self, op: Op, name: Name, grants: Grants) -> Answer<'_, UserCreated>;
+    fn create_user(&self, op: Op, new: NewUser) -> Answer<'_, UserCreated>;
     /// Changes a user as [`change`](crate::user::change) decides. What is so already stays, without an event.
     fn change_user(&self, op: Op, asked: ChangeUser) -> Answer<'_, UserChanged>;
     /// One of them.

@@ -7,9 +7,17 @@ fn at(minutes: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
 }
 
+fn new(name: Name) -> NewUser {
+    NewUser {
+        name,
+        grants: Grants::everywhere(Role::Viewer),
+        identity: None,
+    }
+}
+
 fn alice() -> User {
     let name = Name::new("alice").expect("good");
-    let mut user = User::new(name, Grants::everywhere(Role::Viewer), at(0), "test");
+    let mut user = User::new(new(name), at(0), "test");
     user.password = Some("digest".to_owned());
     user
 }
@@ -24,7 +32,7 @@ fn to(changed: Changed) -> User {
 fn log_in(user: &User, digest: &str, now: Timestamp) -> Changed {
     let asked = Change::LogIn {
         digest: digest.to_owned(),
-        password_no: user.password_no,
+        by: Proof::Password(user.password_no),
         instead_of: None,
     };
     change(user, None, asked, now)
@@ -74,7 +82,7 @@ fn who_logs_in_again_in_one_browser_has_one_login_there() {
     let user = to(log_in(&alice(), "old", at(0)));
     let asked = Change::LogIn {
         digest: "new".to_owned(),
-        password_no: user.password_no,
+        by: Proof::Password(user.password_no),
         instead_of: Some("old".to_owned()),
     };
     assert_eq!(digests(&to(change(&user, None, asked, at(1)))), ["new"]);
@@ -101,12 +109,54 @@ fn a_login_that_was_judged_by_an_old_password_is_stale() {
     let changed = to(change(&user, None, asked, at(1)));
     let asked = Change::LogIn {
         digest: "a".to_owned(),
-        password_no: user.password_no,
+        by: Proof::Password(user.password_no),
         instead_of: None,
     };
     assert_eq!(change(&changed, None, asked, at(1)), Changed::Stale);
     let disabled = to(change(&user, None, Change::Disabled(true), at(1)));
     assert_eq!(log_in(&disabled, "a", at(2)), Changed::Stale);
+}
+
+#[test]
+fn only_whom_his_provider_names_is_let_in_as_he() {
+    let identity = |issuer: &str, subject: &str| Identity {
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+    };
+    let his = identity("https://login.example", "1");
+    let name = Name::new("bob").expect("good");
+    let asked = NewUser {
+        identity: Some(his.clone()),
+        ..new(name)
+    };
+    let bob = User::new(asked.clone(), at(0), "test");
+    let by = |user: &User, by: Proof| {
+        let asked = Change::LogIn {
+            digest: "a".to_owned(),
+            by,
+            instead_of: None,
+        };
+        change(user, None, asked, at(1))
+    };
+    assert_eq!(to(by(&bob, Proof::Identity(his.clone()))).logins.len(), 1);
+    for other in [
+        Proof::Identity(identity("https://login.example", "2")),
+        Proof::Identity(identity("https://other.example", "1")),
+        // He has none.
+        Proof::Password(0),
+    ] {
+        assert_eq!(by(&bob, other), Changed::Stale);
+    }
+    assert_eq!(
+        by(&alice(), Proof::Identity(his)),
+        Changed::Stale,
+        "known here alone"
+    );
+    assert!(bob.is_as_made(&asked));
+    assert!(!bob.is_as_made(&NewUser {
+        identity: None,
+        ..asked
+    }));
 }
 
 #[test]

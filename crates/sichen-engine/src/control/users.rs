@@ -3,10 +3,9 @@
 //! # Not here
 //! Passwords and cookies (this sees digests alone), who may give which rights (`sichen-server`).
 
-use sichen_core::access::Grants;
 use sichen_core::name::Name;
 use sichen_core::port::{ChangeUser, MAX_PAGE, Op, Page, UserChanged, UserCreated};
-use sichen_core::user::{MAX_USERS, RESERVED, User};
+use sichen_core::user::{MAX_USERS, NewUser, RESERVED, User};
 
 use super::{Control, Error};
 
@@ -21,12 +20,8 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Refused`] if his name is another's or nobody's, or if there are too many.
-    pub async fn create_user(
-        &self,
-        actor: &str,
-        name: &Name,
-        grants: Grants,
-    ) -> Result<User, Error> {
+    pub async fn create_user(&self, actor: &str, new: NewUser) -> Result<User, Error> {
+        let name = &new.name.clone();
         if name.as_str() == RESERVED {
             return Err(Error::Refused(format!(
                 "SC6035: nobody may have the name {RESERVED:?}: events call the holder of the server's \
@@ -34,7 +29,7 @@ impl Control {
             )));
         }
         let op = self.context.op(actor);
-        let created = self.context.store.create_user(op, name.clone(), grants);
+        let created = self.context.store.create_user(op, new);
         match created.await? {
             UserCreated::Created => self.user(name).await,
             UserCreated::Taken => Err(Error::Refused(format!(

@@ -16,18 +16,22 @@ use jiff::{SignedDuration, Timestamp};
 use rand::TryRngCore as _;
 use sichen_core::access::Grants;
 use sichen_core::name::Name;
-use sichen_core::port::{self, ChangeUser, UserChanged};
-use sichen_core::user::{Change, Login, MAX_PASSWORD_BYTES, User};
+use sichen_core::port::{self, ChangeUser, UserChanged, UserCreated};
+use sichen_core::user::{Change, Login, MAX_PASSWORD_BYTES, MAX_USERS, NewUser, Proof, User};
 use sichen_engine::control::Control;
 
 use super::{Access, Caller, FoundBy, Refusal};
 use crate::auth::{MAX_TOKEN_BYTES, Secret};
+use crate::oidc::{self, Brought, Oidc, Person};
 use crate::password;
 
 /// What the values of cookies begin with, so that a search for lost secrets finds them.
 const PREFIX: &str = "scs_";
 /// How often the use of one login is noted.
 const NOTED_EACH: SignedDuration = SignedDuration::from_mins(5);
+
+/// Who makes and changes users because a provider says so.
+const BY_PROVIDER: &str = "single sign-on";
 
 /// Why nobody was logged in.
 #[derive(Debug)]
@@ -38,8 +42,42 @@ pub(crate) enum Denied {
     Wait(Duration),
     /// The password was not looked at.
     Unjudged(password::Error),
+    /// The provider let nobody in, or nobody whom it should.
+    Outside(oidc::Error),
+    /// The name is that of another, whom another provider or none knows.
+    Another(Name),
+    /// There are too many users.
+    Full,
     /// The store failed.
     Store(port::Error),
+}
+
+impl Denied {
+    /// What to tell, with its code.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Denied::Wrong => {
+                "SC6031: nobody is logged in: the name or the password is wrong, or this user may not"
+                    .to_owned()
+            }
+            Denied::Wait(wait) => format!(
+                "SC6032: too many logins failed; the next is looked at in {} seconds",
+                seconds(*wait)
+            ),
+            Denied::Unjudged(error) => error.to_string(),
+            Denied::Outside(error) => error.to_string(),
+            Denied::Another(name) => format!(
+                "SC6044: the name {name} is that of another user, whom the provider does not know by it"
+            ),
+            Denied::Full => format!("SC6036: there are {MAX_USERS} users, which is the limit"),
+            Denied::Store(error) => error.to_string(),
+        }
+    }
+}
+
+/// Whole seconds, at least one.
+pub(crate) fn seconds(wait: Duration) -> u64 {
+    wait.as_secs().max(1) + u64::from(wait.subsec_nanos() > 0)
 }
 
 impl From<port::Error> for Denied {
@@ -122,7 +160,7 @@ impl Access {
                 // What was typed may be a password in the wrong field.
                 tracing::info!(%from, "a login was refused");
             }
-            Err(Denied::Unjudged(_) | Denied::Store(_)) => self.throttle.forgive(counted, from),
+            Err(_) => self.throttle.forgive(counted, from),
             Ok(_) => self.throttle.succeeded(counted, from, self.instant()),
         }
         done
@@ -148,7 +186,87 @@ impl Access {
         let Some(user) = known.filter(|user| right && !user.disabled) else {
             return Err(Denied::Wrong);
         };
-        self.let_in(control, &user, old).await
+        let by = Proof::Password(user.password_no);
+        self.let_in(control, &user, by, old).await
+    }
+
+    /// Logs in whom the provider names, for whom the browser `kept` something meanwhile.
+    pub(crate) async fn sign_on(
+        &self,
+        control: &Control,
+        oidc: &Oidc,
+        brought: Brought,
+        kept: Option<&str>,
+        from: IpAddr,
+        old: Option<&str>,
+    ) -> Result<LoggedIn, Denied> {
+        let begun = self.throttle.begin_unnamed(from, self.instant());
+        begun.map_err(Denied::Wait)?;
+        let now = self.store.now().await?;
+        let person = oidc.finish(brought, kept, now).await;
+        let done = match person {
+            Ok(person) => self.known(control, person, old).await,
+            Err(error) => Err(Denied::Outside(error)),
+        };
+        match &done {
+            Ok(_) => self.throttle.forgive_unnamed(from),
+            Err(Denied::Outside(error)) => {
+                tracing::info!(%from, %error, "a login by the provider was refused");
+            }
+            Err(_) => tracing::info!(%from, "a login by the provider was refused"),
+        }
+        done
+    }
+
+    /// Logs in whom the provider knows, as it knows him now.
+    async fn known(
+        &self,
+        control: &Control,
+        person: Person,
+        old: Option<&str>,
+    ) -> Result<LoggedIn, Denied> {
+        let name = person.name.clone();
+        let user = match self.store.get_user(name.clone()).await? {
+            Some(user) => user,
+            None => self.made(control, &person).await?,
+        };
+        // A name that is another's gives nobody his rights.
+        if user.identity.as_ref() != Some(&person.identity) {
+            return Err(Denied::Another(name));
+        }
+        if user.disabled {
+            return Err(Denied::Wrong);
+        }
+        if user.grants != person.grants {
+            let asked = ChangeUser {
+                name,
+                seen: None,
+                change: Change::Roles(person.grants),
+            };
+            self.store
+                .change_user(control.op(BY_PROVIDER), asked)
+                .await?;
+            self.forget();
+        }
+        self.let_in(control, &user, Proof::Identity(person.identity), old)
+            .await
+    }
+
+    async fn made(&self, control: &Control, person: &Person) -> Result<User, Denied> {
+        let new = NewUser {
+            name: person.name.clone(),
+            grants: person.grants.clone(),
+            identity: Some(person.identity.clone()),
+        };
+        let made = self.store.create_user(control.op(BY_PROVIDER), new).await?;
+        match made {
+            // Another request may have made him.
+            UserCreated::Created | UserCreated::Taken => {
+                let user = self.store.get_user(person.name.clone()).await?;
+                user.ok_or(Denied::Wrong)
+            }
+            UserCreated::Full => Err(Denied::Full),
+        }
     }
 
     /// Logs `user` in, whom somebody has judged, in the browser that showed `old`; that login, whosever it was,
@@ -157,6 +275,7 @@ impl Access {
         &self,
         control: &Control,
         user: &User,
+        by: Proof,
         old: Option<&str>,
     ) -> Result<LoggedIn, Denied> {
         let (cookie, digest) = new_cookie().ok_or(Denied::Unjudged(password::Error::Broken))?;
@@ -165,7 +284,7 @@ impl Access {
             seen: None,
             change: Change::LogIn {
                 digest: digest.to_string(),
-                password_no: user.password_no,
+                by,
                 instead_of: old.map(|old| Secret::of(old).to_string()),
             },
         };

@@ -125,7 +125,10 @@ const ROUTES: &[(&str, &str, Action, Place)] = &[
     ("POST", "/restore/begin", Administer, Cluster),
     ("POST", "/restore/decide", Administer, Cluster),
 
+    ("GET", "/login", View, Open),
     ("POST", "/login", View, Open),
+    ("GET", "/login/oidc", View, Open),
+    ("GET", "/login/oidc/callback", View, Open),
     ("POST", "/logout", View, Nowhere),
     ("GET", "/users", Administer, Each),
     ("POST", "/users", Administer, Each),
@@ -167,12 +170,20 @@ pub(super) fn needs(openapi: &utoipa::openapi::OpenApi) -> Needs {
     needs
 }
 
+/// The method whose handler answers: that of GET answers HEAD too.
+fn answering(method: &Method) -> Method {
+    match *method {
+        Method::HEAD => Method::GET,
+        ref other => other.clone(),
+    }
+}
+
 /// Whether a request asks for no token.
 pub(super) fn is_open(api: &Api, parts: &Parts) -> bool {
     let Some(path) = parts.extensions.get::<MatchedPath>() else {
         return false;
     };
-    let route = (parts.method.clone(), path.as_str().to_owned());
+    let route = (answering(&parts.method), path.as_str().to_owned());
     let need = api.0.needs.get(&route);
     need.is_some_and(|need| matches!(need.0, Some((_, Open))))
 }
@@ -183,11 +194,7 @@ pub(super) async fn judge(api: &Api, caller: &Caller, parts: &mut Parts) -> Resu
     let Some(path) = parts.extensions.get::<MatchedPath>() else {
         return Ok(());
     };
-    // The handler of GET answers HEAD too.
-    let method = match parts.method {
-        Method::HEAD => Method::GET,
-        ref other => other.clone(),
-    };
+    let method = answering(&parts.method);
     let Some(need) = api.0.needs.get(&(method, path.as_str().to_owned())) else {
         return Ok(());
     };

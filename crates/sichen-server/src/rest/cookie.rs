@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use sichen_core::user::MAX_LOGIN_HOURS;
 
 use super::answer::Failed;
+use crate::oidc::MAX_AWAY_SECONDS;
 use crate::server::Remote;
 
 /// The cookie's name over TLS, where it can't have been set by a neighbour of this host.
@@ -22,6 +23,11 @@ const PRIVATE: &str = "__Host-sichen-login";
 const PLAIN: &str = "sichen-login";
 /// What the console sends beside its cookie: another site's page can't, without asking first.
 pub(super) const OWN_HEADER: &str = "sichen-console";
+
+/// The cookie of a browser that is at the provider.
+const AWAY_PRIVATE: &str = "__Host-sichen-away";
+/// And without TLS.
+const AWAY_PLAIN: &str = "sichen-away";
 
 fn is_private(parts: &Parts) -> bool {
     let remote = parts.extensions.get::<Remote>();
@@ -45,26 +51,58 @@ pub(super) fn shown(parts: &Parts) -> Option<String> {
 
 /// The cookie of a login among others.
 pub(super) fn of(headers: &HeaderMap, is_private: bool) -> Option<String> {
+    named(headers, name(is_private))
+}
+
+/// What a browser kept while it was at the provider.
+pub(super) fn kept(headers: &HeaderMap, is_private: bool) -> Option<String> {
+    named(headers, away(is_private))
+}
+
+/// The header that has a browser keep something while it is at the provider, from where another site's page sends
+/// it back; without one, that takes it away.
+pub(super) fn keep(kept: Option<&str>, is_private: bool) -> String {
+    let lasts = kept.map_or(0, |_| MAX_AWAY_SECONDS);
+    format!(
+        "{}={}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Lax{}",
+        away(is_private),
+        kept.unwrap_or_default(),
+        secure(is_private)
+    )
+}
+
+fn away(is_private: bool) -> &'static str {
+    match is_private {
+        true => AWAY_PRIVATE,
+        false => AWAY_PLAIN,
+    }
+}
+
+fn secure(is_private: bool) -> &'static str {
+    match is_private {
+        true => "; Secure",
+        false => "",
+    }
+}
+
+fn named(headers: &HeaderMap, name: &str) -> Option<String> {
     let lists = headers.get_all(COOKIE).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
     let mut pairs = lists.flat_map(|list| list.split(';'));
     pairs.find_map(|pair| {
         let (named, value) = pair.trim().split_once('=')?;
-        (named == name(is_private)).then(|| value.to_owned())
+        (named == name).then(|| value.to_owned())
     })
 }
 
 /// The header that gives a browser its cookie; without one, that takes it away.
 pub(super) fn set(cookie: Option<&str>, is_private: bool) -> String {
-    let secure = match is_private {
-        true => "; Secure",
-        false => "",
-    };
     let lasts = cookie.map_or(0, |_| MAX_LOGIN_HOURS * 3_600);
     format!(
-        "{}={}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}",
+        "{}={}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{}",
         name(is_private),
-        cookie.unwrap_or_default()
+        cookie.unwrap_or_default(),
+        secure(is_private)
     )
 }
 

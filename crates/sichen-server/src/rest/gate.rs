@@ -103,7 +103,10 @@ fn unbelieved(refusal: Refusal) -> Failed {
 async fn asking(api: &Api, parts: &Parts, is_open: bool) -> Result<(Caller, String), Failed> {
     let access = &api.0.access;
     if is_open {
-        cookie::from_own_page(parts)?;
+        // Somebody who comes back from a provider comes from another site; he changes nothing by asking.
+        if !parts.method.is_safe() {
+            cookie::from_own_page(parts)?;
+        }
         return Ok((Access::nobody(), String::new()));
     }
     if let Some(cookie) = cookie::shown(parts) {

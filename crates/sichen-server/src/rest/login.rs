@@ -8,7 +8,6 @@
 //! Judging passwords ([`crate::access`]), what a cookie looks like ([`super::cookie`]).
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -20,10 +19,28 @@ use axum::response::{IntoResponse, Response};
 use super::access::Caller;
 use super::answer::Failed;
 use super::{Api, cookie, request, tokens, wire};
-use crate::access::Denied;
+use crate::access::{Denied, seconds};
 use crate::server::Remote;
 
 type With<T> = ([(HeaderName, HeaderValue); 2], Json<T>);
+
+/// The ways in which somebody can log in here.
+#[utoipa::path(
+    get,
+    path = "/login",
+    tag = "users",
+    security(()),
+    responses(
+        (status = 200, body = wire::Logins),
+        (status = "default", body = wire::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn log_in_ways(State(api): State<Api>) -> Json<wire::Logins> {
+    let provider = api.0.oidc.as_ref();
+    Json(wire::Logins {
+        provider: provider.map(|oidc| oidc.name().to_owned()),
+    })
+}
 
 /// Logs a user in, with his password. The answer gives the browser a cookie, by which its further requests are
 /// his; those that change something want the header `Sichen-Console` too. Programs send a token instead.
@@ -72,24 +89,16 @@ pub(super) async fn log_in(
 
 fn refused(denied: Denied) -> Response {
     match denied {
-        Denied::Wrong => Failed::new(
-            StatusCode::UNAUTHORIZED,
-            "SC6031: nobody is logged in: the name or the password is wrong, or this user may not",
-        )
-        .into_response(),
         Denied::Wait(wait) => {
-            let seconds = wait.as_secs().max(1) + u64::from(wait.subsec_nanos() > 0);
-            let message = format!(
-                "SC6032: too many logins failed; the next is looked at in {seconds} seconds"
-            );
-            let failed = Failed::new(StatusCode::TOO_MANY_REQUESTS, message);
+            let failed = Failed::new(StatusCode::TOO_MANY_REQUESTS, denied.told());
             let mut response = failed.into_response();
-            let after = HeaderValue::from(Duration::from_secs(seconds).as_secs());
+            let after = HeaderValue::from(seconds(wait));
             response.headers_mut().insert(RETRY_AFTER, after);
             response
         }
         Denied::Unjudged(error) => unjudged(error).into_response(),
         Denied::Store(error) => Failed::from(error).into_response(),
+        other => Failed::new(StatusCode::UNAUTHORIZED, other.told()).into_response(),
     }
 }
 

@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use sichen_core::access::{self, Grants, Purpose, Role};
 use sichen_core::port::ChangeUser;
-use sichen_core::user::{Change, User, check_password};
+use sichen_core::user::{Change, NewUser, User, check_password};
 
 use super::access::Caller;
 use super::answer::{Answer, Failed};
@@ -32,6 +32,7 @@ fn shown(user: &User, now: Timestamp) -> wire::User {
         roles: tokens::roles(&user.grants),
         state: user.state().to_owned(),
         has_password: user.password.is_some(),
+        provider: user.identity.as_ref().map(|his| his.issuer.clone()),
         logins: u32::try_from(live).unwrap_or(u32::MAX),
         logged_in_at: user.logged_in_at.map(|at| at.to_string()),
         created_at: user.created_at.to_string(),
@@ -77,7 +78,14 @@ pub(super) async fn create(
     let (name, grants) = (tokens::name(&body.name)?, grants(&body.roles)?);
     must_give(&caller, &grants)?;
     let user = match caller.step(&api, 0) {
-        Some(control) => control.create_user(&caller.actor, &name, grants).await?,
+        Some(control) => {
+            let new = NewUser {
+                name,
+                grants,
+                identity: None,
+            };
+            control.create_user(&caller.actor, new).await?
+        }
         None => api.0.control.user(&name).await?,
     };
     let now = user.created_at;
@@ -105,6 +113,7 @@ pub(super) async fn set_roles(
 ) -> Answer<wire::User> {
     let body: wire::NewRoles = request::json(&body)?;
     let user = given(&api, &caller, &text).await?;
+    known_here(&user)?;
     let grants = grants(&body.roles)?;
     must_give(&caller, &grants)?;
     change(&api, &caller, user, Change::Roles(grants)).await
@@ -133,6 +142,7 @@ pub(super) async fn set_password(
     let digest = match body.password {
         None => None,
         Some(password) => {
+            known_here(&user)?;
             check_password(&user.name, &password).map_err(|error| {
                 Failed::bad(format!("SC6037: the password is not taken: {error}"))
             })?;
@@ -207,6 +217,20 @@ async fn given(api: &Api, caller: &Caller, text: &str) -> Result<User, Failed> {
     match gives(caller, &user.grants) {
         true => Ok(user),
         false => Err(Failed::not_found("user", name.to_string())),
+    }
+}
+
+/// Refuses what the provider says of who logs in by it.
+fn known_here(user: &User) -> Result<(), Failed> {
+    match &user.identity {
+        None => Ok(()),
+        Some(his) => Err(Failed::new(
+            StatusCode::CONFLICT,
+            format!(
+                "SC6045: {} logs in by {}, which says his roles and judges his password; change them there",
+                user.name, his.issuer
+            ),
+        )),
     }
 }
 

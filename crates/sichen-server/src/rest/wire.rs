@@ -71,7 +71,7 @@ pub use shards::{
 };
 
 pub use tokens::{MadeToken, Me, NewToken, RoleIn, Token, Tokens};
-pub use users::{LogIn, NewPassword, NewRoles, NewUser, User, Users};
+pub use users::{LogIn, Logins, NewPassword, NewRoles, NewUser, User, Users};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

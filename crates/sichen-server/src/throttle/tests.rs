@@ -150,3 +150,16 @@ fn failures_are_forgotten_and_what_is_remembered_is_bounded() {
     }
     assert!(throttle.0.lock().unwrap().failures.len() <= MAX_FAILURES);
 }
+
+/// Who comes back from a provider has no name yet: his address alone counts, and keeps no user out elsewhere.
+#[test]
+fn tries_without_a_name_count_for_their_address_alone() {
+    let (throttle, now) = (Throttle::default(), Instant::now());
+    for _ in 0..50 {
+        assert_eq!(throttle.begin_unnamed(ip(HERE), now), Ok(()));
+    }
+    assert!(throttle.begin_unnamed(ip(HERE), now).is_err());
+    assert_eq!(throttle.begin_unnamed(ip("192.0.2.2"), now), Ok(()));
+    throttle.forgive_unnamed(ip(HERE));
+    assert_eq!(throttle.begin_unnamed(ip(HERE), now), Ok(()));
+}

@@ -15,6 +15,7 @@ mod keyed;
 mod logins;
 mod metrics;
 mod node;
+mod oidc;
 mod openapi;
 mod permissions;
 mod runs;

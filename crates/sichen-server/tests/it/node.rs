@@ -14,6 +14,7 @@ use sichen_engine::driver::{Engine, Running, Settings};
 use sichen_server::Server;
 use sichen_server::auth::{self, Tokens};
 use sichen_server::grpc::Streams;
+use sichen_server::oidc::Oidc;
 use sichen_server::rest::wire::{PROBLEM_JSON, Problem};
 use sichen_store::clock::SystemClock;
 use sichen_store::memory::MemoryStore;
@@ -83,11 +84,26 @@ impl Node {
         Self::with(store, true, Some(rhythm)).await.ready().await
     }
 
+    /// A node without duties where people can log in by the provider that `make` makes for its address.
+    pub async fn with_oidc(make: impl FnOnce(SocketAddr) -> Oidc) -> Self {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        Self::made(store, false, None, |address| Some(make(address))).await
+    }
+
     async fn on(store: Arc<dyn Store>, duties: bool) -> Self {
         Self::with(store, duties, None).await
     }
 
     async fn with(store: Arc<dyn Store>, duties: bool, rhythm: Option<Rhythm>) -> Self {
+        Self::made(store, duties, rhythm, |_| None).await
+    }
+
+    async fn made(
+        store: Arc<dyn Store>,
+        duties: bool,
+        rhythm: Option<Rhythm>,
+        oidc: impl FnOnce(SocketAddr) -> Option<Oidc>,
+    ) -> Self {
         // The HTTP client wants one, even for connections without TLS.
         sichen_server::tls::use_ring();
         let any = "127.0.0.1:0".parse().unwrap();
@@ -101,7 +117,10 @@ impl Node {
         settings.worker = rhythm.unwrap_or(settings.worker);
         let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
         let engine = Arc::new(engine);
-        let server = Server::new(engine.clone(), streams, tokens);
+        let mut server = Server::new(engine.clone(), streams, tokens);
+        if let Some(oidc) = oidc(address) {
+            server = server.with_oidc(oidc);
+        }
         let (stop, stopped) = oneshot::channel();
         let mut served = JoinSet::new();
         served.spawn(async move {

@@ -1,19 +1,18 @@
 //! People who may log in.
 
 use jiff::Timestamp;
-use sichen_core::access::Grants;
 use sichen_core::event::Entity;
 use sichen_core::name::Name;
 use sichen_core::port::{ChangeUser, Page, UserChanged, UserCreated};
-use sichen_core::user::{self, Changed, MAX_USERS, User};
+use sichen_core::user::{self, Changed, MAX_USERS, NewUser, User};
 
 use super::capped;
 use super::state::{State, Tx};
 use crate::happened::of_user;
 
-pub(super) fn create(tx: &mut Tx<'_>, name: Name, grants: Grants) -> UserCreated {
-    if let Some(old) = tx.state.users.get(&name) {
-        return match old.is_as_made(&grants) {
+pub(super) fn create(tx: &mut Tx<'_>, new: NewUser) -> UserCreated {
+    if let Some(old) = tx.state.users.get(&new.name) {
+        return match old.is_as_made(&new) {
             true => UserCreated::Created,
             false => UserCreated::Taken,
         };
@@ -21,8 +20,9 @@ pub(super) fn create(tx: &mut Tx<'_>, name: Name, grants: Grants) -> UserCreated
     if tx.state.users.len() >= MAX_USERS as usize {
         return UserCreated::Full;
     }
-    let happened = user::Happened::created(&grants);
-    let new = User::new(name.clone(), grants, tx.now, &tx.op.actor);
+    let happened = user::Happened::created(&new);
+    let name = new.name.clone();
+    let new = User::new(new, tx.now, &tx.op.actor);
     let (state, ver) = (new.state(), new.ver);
     tx.state.users.insert(name.clone(), new);
     tx.event(Entity::User(name), ver, of_user(happened, "", state));

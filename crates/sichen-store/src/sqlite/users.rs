@@ -1,10 +1,9 @@
 //! People who may log in.
 
-use sichen_core::access::Grants;
 use sichen_core::event::Entity;
 use sichen_core::name::Name;
 use sichen_core::port::{ChangeUser, Page, UserChanged, UserCreated};
-use sichen_core::user::{self, Changed, MAX_USERS, User};
+use sichen_core::user::{self, Changed, MAX_USERS, NewUser, User};
 
 use super::tx::{Read, Result, Tx};
 use super::{capped, sql};
@@ -23,9 +22,9 @@ fn put(tx: &Tx<'_>, user: &User) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn create(tx: &mut Tx<'_>, name: Name, grants: Grants) -> Result<UserCreated> {
-    if let Some(old) = get(tx, &name)? {
-        return Ok(match old.is_as_made(&grants) {
+pub(super) fn create(tx: &mut Tx<'_>, new: NewUser) -> Result<UserCreated> {
+    if let Some(old) = get(tx, &new.name)? {
+        return Ok(match old.is_as_made(&new) {
             true => UserCreated::Created,
             false => UserCreated::Taken,
         });
@@ -33,8 +32,8 @@ pub(super) fn create(tx: &mut Tx<'_>, name: Name, grants: Grants) -> Result<User
     if tx.count(sql::COUNT_ACCOUNTS, [])? >= MAX_USERS {
         return Ok(UserCreated::Full);
     }
-    let happened = user::Happened::created(&grants);
-    let new = User::new(name, grants, tx.now, tx.actor());
+    let happened = user::Happened::created(&new);
+    let new = User::new(new, tx.now, tx.actor());
     put(tx, &new)?;
     let happened = of_user(happened, "", new.state());
     tx.event(&Entity::User(new.name.clone()), new.ver, &happened)?;

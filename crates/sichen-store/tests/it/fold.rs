@@ -114,6 +114,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         }
         Kind::AccessTokenCreated if e.data.contains("\"api\"") => &["expires_at", "grants", "kind"],
         Kind::AccessTokenCreated => &["expires_at", "handlers", "kind", "pool", "workers"],
+        Kind::UserCreated if e.data.contains("\"issuer\"") => &["grants", "issuer"],
         Kind::UserCreated => &["grants"],
         Kind::UserRolesSet => &["after", "before"],
         Kind::UserPasswordSet => &["logins", "password"],

@@ -186,6 +186,9 @@ fn check(args: &Check) -> Result<ExitCode, Failure> {
         if let Some(alerts) = &read.config.alerts {
             config::alerts::load(alerts)?;
         }
+        if let Some(oidc) = &read.config.oidc {
+            config::oidc::load(oidc)?;
+        }
         "server"
     };
     output::print(&format!("{shown} is a right configuration of a {kind}\n"))?;

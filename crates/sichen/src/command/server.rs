@@ -84,6 +84,10 @@ pub struct Server {
         hide_env_values = true
     )]
     alerts: Option<PathBuf>,
+    /// The provider by which people log in to the console (OpenID Connect): YAML. Give the same file to every
+    /// server.
+    #[arg(long, value_name = "FILE", env = "SICHEN_OIDC", hide_env_values = true)]
+    oidc: Option<PathBuf>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -161,6 +165,7 @@ fn told(args: Server) -> Result<Told, Failure> {
         tls_client_auth: args.tls_client_auth,
         log: args.log.filter(|log| !log.is_empty()),
         alerts: args.alerts,
+        oidc: args.oidc,
         ..args.node.config()
     };
     let read = args.config.map(|path| {
@@ -206,6 +211,7 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
             Some("SICHEN_TLS_CLIENT_AUTH"),
         ),
         ("alerts", "--alerts", Some("SICHEN_ALERTS")),
+        ("oidc", "--oidc", Some("SICHEN_OIDC")),
         ("session_ttl", "--session-ttl", None),
         ("beat", "--beat", None),
         ("retention", "--retention", None),

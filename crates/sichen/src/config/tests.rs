@@ -102,3 +102,56 @@ fn each_value_says_where_it_came_from() {
         assert_eq!(of("retention"), &Origin::Default);
     }
 }
+
+/// The file of the guide on single sign-on can be pasted, and what is wrong with one is said at once.
+#[test]
+fn the_guide_s_file_of_a_provider_is_right_and_wrong_ones_are_refused() {
+    let guide = include_str!("../../../../docs/guide/single-sign-on.md");
+    let good = guide.split("```yaml\n").nth(1).unwrap();
+    let good = good.split("```").next().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("oidc.yaml");
+    let load = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        super::oidc::load(&path)
+    };
+    load(good).unwrap();
+    for (from, to, told) in [
+        (
+            "https://login",
+            "http://login",
+            "issuer: \"http://login.example.com/realms/main\" must begin",
+        ),
+        (
+            "https://sichen.example.com ",
+            "sichen ",
+            "console: \"sichen\" is no address",
+        ),
+        ("role: admin", "role: admn", "did you mean `admin`?"),
+        (
+            "claim: groups, value: sichen",
+            "value: sichen",
+            "roles[0].claim: give `claim` and `value`",
+        ),
+        (
+            "namespace: payments",
+            "namespace: Pay",
+            "roles[1].the namespace \"Pay\"",
+        ),
+        (
+            "client_id: sichen",
+            "client_id: ''",
+            "client_id: give a text",
+        ),
+        ("user: pref", "usr: pref", "usr"),
+        (
+            "scopes: [profile, groups]",
+            "scopes: ['a b']",
+            "scopes: at most",
+        ),
+    ] {
+        assert!(good.contains(from), "{from}");
+        let refused = load(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+}

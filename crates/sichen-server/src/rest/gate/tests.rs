@@ -36,7 +36,14 @@ impl Gated {
         let streams = Arc::new(Streams::default());
         let engine = Engine::new(store, Arc::new(RandomIds), streams.clone(), settings);
         let access = Arc::new(Access::new(tokens, engine.context.store.clone()));
-        let api = Api::new(Arc::new(engine), streams, access, Arc::default(), timeout);
+        let api = Api::new(
+            Arc::new(engine),
+            streams,
+            access,
+            Arc::default(),
+            None,
+            timeout,
+        );
         let gate = from_fn_with_state(api.clone(), pass);
         let router = routes.layer(gate).with_state(api.clone());
         Self { router, api, token }

@@ -5,6 +5,14 @@ use utoipa::ToSchema;
 
 use super::RoleIn;
 
+/// How somebody can log in, beside a name with its password and a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Logins {
+    /// What people call the provider that knows them; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
 /// A user's name and password.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +73,9 @@ pub struct User {
     pub state: String,
     /// Whether he has a password.
     pub has_password: bool,
+    /// The provider by which he logs in, if he logs in by one: it says his roles then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// In how many browsers he is logged in.
     pub logins: u32,
     /// When he last logged in.

@@ -1,18 +1,17 @@
 //! People who may log in.
 
-use sichen_core::access::Grants;
 use sichen_core::name::Name;
 use sichen_core::port::{Answer, ChangeUser, Op, Page, UserChanged, UserCreated, UserStore};
-use sichen_core::user::User;
+use sichen_core::user::{NewUser, User};
 
 use super::super::{PostgresStore, kept, users};
 
 impl UserStore for PostgresStore {
-    fn create_user(&self, op: Op, name: Name, grants: Grants) -> Answer<'_, UserCreated> {
-        write!(self, Some(op), [name, grants], |tx| {
+    fn create_user(&self, op: Op, new: NewUser) -> Answer<'_, UserCreated> {
+        write!(self, Some(op), [new], |tx| {
             tx.take_turn(kept::Turn::User, "").await?;
             tx.tell_time().await?;
-            users::create(tx, name, grants).await
+            users::create(tx, new).await
         })
     }
     fn change_user(&self, op: Op, asked: ChangeUser) -> Answer<'_, UserChanged> {

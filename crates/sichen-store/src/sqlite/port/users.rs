@@ -1,15 +1,14 @@
 //! People who may log in.
 
-use sichen_core::access::Grants;
 use sichen_core::name::Name;
 use sichen_core::port::{Answer, ChangeUser, Op, Page, UserChanged, UserCreated, UserStore};
-use sichen_core::user::User;
+use sichen_core::user::{NewUser, User};
 
 use super::super::{SqliteStore, users};
 
 impl UserStore for SqliteStore {
-    fn create_user(&self, op: Op, name: Name, grants: Grants) -> Answer<'_, UserCreated> {
-        self.write(op, move |tx| users::create(tx, name, grants))
+    fn create_user(&self, op: Op, new: NewUser) -> Answer<'_, UserCreated> {
+        self.write(op, move |tx| users::create(tx, new))
     }
     fn change_user(&self, op: Op, asked: ChangeUser) -> Answer<'_, UserChanged> {
         self.write(op, move |tx| users::change(tx, asked))

@@ -170,6 +170,7 @@ macro_rules! conforms {
                     a_login_is_kept_until_it_is_over,
                     who_is_disabled_or_has_another_password_is_logged_in_nowhere,
                     users_are_listed_in_pages_and_the_use_of_logins_is_noted,
+                    who_logs_in_by_a_provider_is_kept_as_whom_it_knows,
                     there_is_a_limit_to_users,
                 ;
                 calendars:

@@ -3,7 +3,9 @@
 use sichen_core::access::{Grants, Role};
 use sichen_core::event::{Entity, Kind};
 use sichen_core::port::{ChangeUser, Page, UserChanged, UserCreated};
-use sichen_core::user::{Change, MAX_LOGIN_IDLE_MINUTES, MAX_USERS, User};
+use sichen_core::user::{
+    Change, Identity, MAX_LOGIN_IDLE_MINUTES, MAX_USERS, NewUser, Proof, User,
+};
 
 use crate::bench::{Bench, name, wait};
 
@@ -12,7 +14,23 @@ fn viewer() -> Grants {
 }
 
 fn create(b: &Bench, text: &str) -> UserCreated {
-    wait(b.store.create_user(b.op(), name(text), viewer()))
+    create_as(b, text, None)
+}
+
+fn create_as(b: &Bench, text: &str, identity: Option<Identity>) -> UserCreated {
+    let new = NewUser {
+        name: name(text),
+        grants: viewer(),
+        identity,
+    };
+    wait(b.store.create_user(b.op(), new))
+}
+
+fn known_as(subject: &str) -> Identity {
+    Identity {
+        issuer: "https://login.example".to_owned(),
+        subject: subject.to_owned(),
+    }
 }
 
 fn change(b: &Bench, text: &str, change: Change) -> UserChanged {
@@ -27,7 +45,7 @@ fn change(b: &Bench, text: &str, change: Change) -> UserChanged {
 fn log_in(b: &Bench, text: &str, digest: &str, password_no: u32) -> UserChanged {
     let asked = Change::LogIn {
         digest: digest.to_owned(),
-        password_no,
+        by: Proof::Password(password_no),
         instead_of: None,
     };
     change(b, text, asked)
@@ -142,7 +160,8 @@ pub fn users_are_listed_in_pages_and_the_use_of_logins_is_noted(b: &Bench) {
     };
     assert_eq!(page(None), ["a", "b"]);
     assert_eq!(page(Some("b")), ["c"]);
-    log_in(b, "a", "d1", 0);
+    change(b, "a", password("digest"));
+    log_in(b, "a", "d1", 1);
     let ver = get(b, "a").ver;
     b.pass(5);
     let logins = vec![
@@ -159,4 +178,38 @@ pub fn there_is_a_limit_to_users(b: &Bench) {
         assert_eq!(create(b, &format!("u{i}")), UserCreated::Created);
     }
     assert_eq!(create(b, "more"), UserCreated::Full);
+}
+
+pub fn who_logs_in_by_a_provider_is_kept_as_whom_it_knows(b: &Bench) {
+    let his = known_as("1");
+    assert_eq!(create_as(b, "bob", Some(his.clone())), UserCreated::Created);
+    assert_eq!(
+        create_as(b, "bob", Some(his.clone())),
+        UserCreated::Created,
+        "the same again"
+    );
+    assert_eq!(create_as(b, "bob", Some(known_as("2"))), UserCreated::Taken);
+    assert_eq!(create(b, "bob"), UserCreated::Taken);
+    assert_eq!(get(b, "bob").identity, Some(his.clone()));
+    let by = |digest: &str, by: Proof| {
+        let digest = digest.to_owned();
+        let instead_of = None;
+        change(
+            b,
+            "bob",
+            Change::LogIn {
+                digest,
+                by,
+                instead_of,
+            },
+        )
+    };
+    assert_eq!(by("d1", Proof::Identity(known_as("2"))), UserChanged::Stale);
+    assert_eq!(
+        by("d1", Proof::Password(0)),
+        UserChanged::Stale,
+        "he has none"
+    );
+    assert_eq!(by("d1", Proof::Identity(his)), UserChanged::Done);
+    assert_eq!(get(b, "bob").logins.len(), 1);
 }

@@ -3,7 +3,7 @@
 use futures::executor::block_on;
 use sichen_core::access::{Grants, Role};
 use sichen_core::port::{ChangeUser, Page, UserStore as _};
-use sichen_core::user::Change;
+use sichen_core::user::{Change, Identity, NewUser, Proof};
 
 use super::{Pair, both};
 use crate::bench::name;
@@ -12,11 +12,24 @@ fn grants(role: Role) -> Grants {
     Grants::everywhere(role)
 }
 
+fn his() -> Identity {
+    Identity {
+        issuer: "https://login.example".to_owned(),
+        subject: "1".to_owned(),
+    }
+}
+
 pub(super) fn step(pair: &mut Pair) {
     let user = name(["alice", "bob"][pair.dice.roll(2)]);
     if pair.dice.once_in(8) {
         let op = pair.op();
-        both!(pair, create_user(op, user.clone(), grants(Role::Viewer))).expect("created");
+        let identity = pair.dice.once_in(3).then(his);
+        let new = NewUser {
+            name: user.clone(),
+            grants: grants(Role::Viewer),
+            identity,
+        };
+        both!(pair, create_user(op, new.clone())).expect("created");
     }
     if !pair.dice.once_in(4) {
         let digest = format!("d{}", pair.dice.roll(4));
@@ -32,7 +45,10 @@ pub(super) fn step(pair: &mut Pair) {
             4 => Change::LogOut(digest),
             _ => Change::LogIn {
                 digest,
-                password_no,
+                by: match pair.dice.once_in(3) {
+                    true => Proof::Identity(his()),
+                    false => Proof::Password(password_no),
+                },
                 instead_of,
             },
         };

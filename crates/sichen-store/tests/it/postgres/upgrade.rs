@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sichen_core::access::{Grants, Role};
 use sichen_core::port::UserCreated;
+use sichen_core::user::NewUser;
 use sichen_store::clock::ManualClock;
 
 use super::Server;
@@ -37,9 +38,12 @@ fn a_filled_database_learns_of_users_and_keeps_all() {
     server.execute(&schema, BEFORE_USERS);
     let b = open(&server, &schema);
     assert_eq!(b.dump(), before);
-    let made = b
-        .store
-        .create_user(b.op(), name("alice"), Grants::everywhere(Role::Viewer));
+    let new = NewUser {
+        name: name("alice"),
+        grants: Grants::everywhere(Role::Viewer),
+        identity: None,
+    };
+    let made = b.store.create_user(b.op(), new);
     assert_eq!(wait(made), UserCreated::Created);
     assert_eq!(b.dump().users.len(), 1);
 }
