@@ -8,7 +8,7 @@
 //! What is simulated, rehearsed or interleaved: it is that of the tests, with more seeds. Drills one
 //! after another ([`chaos`]).
 
-mod chaos;
+pub(crate) mod chaos;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use sichen_testdb::Service;
 
+use crate::soak::chaos::Class;
 use crate::stage::{self, Outcome};
 use crate::{services, workspace};
 
@@ -43,6 +44,18 @@ const CHAOS: &[&str] = &[
     // Clocks and disks.
     "clock-step",
     "disk-full-journal",
+];
+
+/// Classes of which some fault must hit work in flight.
+const CLASSES: &[Class] = &[
+    Class::Kill,
+    Class::Freeze,
+    Class::Cut,
+    Class::CutOneWay,
+    Class::LostAnswer,
+    Class::DiskFull,
+    Class::DatabaseCrash,
+    Class::Clock,
 ];
 
 /// Seconds of drills, less than which is a failure.
@@ -246,6 +259,9 @@ fn chaos(binary: &Path) -> Command {
     if sichen_testdb::in_ci() {
         // Elsewhere it is said which of them could not be carried out.
         command.arg("--none-missing");
+    }
+    for class in CLASSES {
+        command.args(["--must-hit", &class.name()]);
     }
     for drill in CHAOS {
         command.args(["--only", drill]);

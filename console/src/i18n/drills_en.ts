@@ -16,7 +16,12 @@ export const drillsEn = {
     opened: "Opened here",
     folder: "Folder",
     verdict: "Verdict",
-    verdicts: { passed: "passed", failed: "failed", stopped: "stopped" },
+    verdicts: {
+      passed: "passed",
+      failed: "failed",
+      stopped: "stopped",
+      unfinished: "not finished",
+    },
     topic: "Topic",
     changed: "Changed",
     began: "Began",

@@ -18,7 +18,7 @@ export const drillsZh: Words<typeof drillsEn> = {
     opened: "已在此打开",
     folder: "目录",
     verdict: "结论",
-    verdicts: { passed: "通过", failed: "未通过", stopped: "中途停下" },
+    verdicts: { passed: "通过", failed: "未通过", stopped: "中途停下", unfinished: "未能做完" },
     topic: "主题",
     changed: "改变",
     began: "开始于",

@@ -49,8 +49,9 @@ export interface DrillRecord {
   pass_when: string[];
   stop_when: string[];
   observed_result: {
-    verdict: "passed" | "failed" | "stopped";
+    verdict: "passed" | "failed" | "stopped" | "unfinished";
     stopped?: string | null;
+    unfinished?: string | null;
     findings: string[];
     checksum_before: string;
     checksum_after: string;

@@ -13,7 +13,12 @@ import { OpenFolder } from "./drill_open";
 import { type Drill, drillsOf, type Found, type Unread } from "./drill_record";
 import { Shown } from "./drill_shown";
 
-const COLORS: Record<string, string> = { passed: "teal", failed: "red", stopped: "orange" };
+const COLORS: Record<string, string> = {
+  passed: "teal",
+  failed: "red",
+  stopped: "orange",
+  unfinished: "orange",
+};
 
 export function Verdict({ word }: { word: string }) {
   const { drills } = useWords();

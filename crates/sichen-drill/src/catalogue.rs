@@ -6,9 +6,10 @@
 mod expected;
 
 use crate::drill::{
-    Act, Drill, Ground, Link, Load, NODE_LEASE_MS, Need, SESSION_MS, Shape, Store, Who,
+    Act, Drill, Ground, LONG_SESSION_MS, Link, Load, NODE_LEASE_MS, Need, SESSION_MS, Shape, Store,
+    Who,
 };
-use expected::{FULL_JOURNAL, IN_NAMESPACES, NO_POSTGRES, NO_SERVER, NO_STORE, SET_CLOCK};
+use expected::{FULL_JOURNAL, IN_NAMESPACES, NO_PEER, NO_POSTGRES, NO_SERVER, NO_STORE, SET_CLOCK};
 
 /// Three workers with two slots each, and the usual load.
 const USUAL: Shape = Shape {
@@ -17,7 +18,11 @@ const USUAL: Shape = Shape {
     slots: 2,
     load: Load::Usual,
     ground: Ground::Plain,
+    session_ms: SESSION_MS,
 };
+
+/// Two servers.
+const TWO: Shape = Shape { peers: 1, ..USUAL };
 
 /// Of what a worker held that is not heard any more: its session, the wait before a retry, and the
 /// start of a process on a machine that may be busy.
@@ -34,6 +39,10 @@ const KILLED_MS: u64 = 2_000 + 2_000;
 /// Of what a silent server had: its lease and two seconds; and what is caught up with after that on a
 /// machine that may be busy.
 const SILENT_MS: u64 = NODE_LEASE_MS + 2_000 + 4_000;
+
+/// The same, and as long as a worker waits for the answer to its Hello: one that is sent on to a server
+/// that stands still asks elsewhere only then.
+const FROZEN_MS: u64 = SILENT_MS + 10_000;
 
 const OF_ONE_MACHINE: &str = "failures of the machine itself: all processes share one";
 const ONE_SERVER: &str = "takeover between servers: this cluster has one (kill-peer has two)";
@@ -175,11 +184,9 @@ pub const ALL: &[Drill] = &[
         claim: "tasks wait and none is given up, and the backlog is done when the service is quick again",
         condition: "the service answers nothing for the hold",
         shape: Shape {
-            peers: 0,
-            workers: 3,
             slots: 8,
             load: Load::Downstream,
-            ground: Ground::Plain,
+            ..USUAL
         },
         fault: Act::SlowDownstream,
         heal: Some(Act::QuickDownstream),
@@ -192,11 +199,9 @@ pub const ALL: &[Drill] = &[
         claim: "the others are not held up by it",
         condition: "the third shard's steps take ten times as long, all the time",
         shape: Shape {
-            peers: 0,
-            workers: 3,
             slots: 4,
             load: Load::Skewed,
-            ground: Ground::Plain,
+            ..USUAL
         },
         may_repeat: false,
         ..PLAIN
@@ -207,11 +212,9 @@ pub const ALL: &[Drill] = &[
         claim: "tasks wait for each other in the business database, and the scheduler does not",
         condition: "all postings are to one account, all the time",
         shape: Shape {
-            peers: 0,
-            workers: 3,
             slots: 4,
             load: Load::HotKey,
-            ground: Ground::Plain,
+            ..USUAL
         },
         may_repeat: false,
         ..PLAIN
@@ -233,6 +236,7 @@ pub const ALL: &[Drill] = &[
         topic: "a worker that hears the server and is not heard",
         claim: "others take over when its session is over, and nothing that it does afterwards counts",
         condition: "in the network namespace of one worker that is at work, packets to the server go nowhere for the hold, and those from it arrive",
+        needs: &[Need::Root, Need::Netns, Need::Iptables],
         fault: Act::CutOneWay,
         heal: Some(Act::UncutOneWay),
         takeover_ms: Some(TAKEOVER_MS),
@@ -405,15 +409,19 @@ pub const ALL: &[Drill] = &[
     Drill {
         name: "kill-peer",
         topic: "one of two servers dies",
-        claim: "the other takes over what it had within two seconds, and its workers follow",
-        condition: "one of two servers gets SIGKILL, and is started again after the hold",
+        claim: "the other takes over what it had within two seconds, and its workers follow without losing a lease",
+        condition: "the one of two servers that has the workers' pool gets SIGKILL, and is started again after the hold",
         store: Store::Postgres,
-        shape: Shape { peers: 1, ..USUAL },
+        shape: Shape {
+            session_ms: LONG_SESSION_MS,
+            ..TWO
+        },
         fault: Act::Kill { who: Who::Server },
         heal: Some(Act::Start { who: Who::Server }),
         late_ms: Some(KILLED_MS),
         bound_ms: NODE_LEASE_MS,
-        expects: NO_POSTGRES,
+        expects: NO_PEER,
+        may_repeat: false,
         not_covered: &[OF_ONE_MACHINE],
         ..PLAIN
     },
@@ -421,12 +429,12 @@ pub const ALL: &[Drill] = &[
         name: "freeze-peer",
         topic: "one of two servers stands still and comes back",
         claim: "the other takes over when its lease is over, and what it believed decides nothing afterwards",
-        condition: "one of two servers gets SIGSTOP, and SIGCONT after the hold",
+        condition: "the one of two servers that has the workers' pool gets SIGSTOP, and SIGCONT after the hold",
         store: Store::Postgres,
-        shape: Shape { peers: 1, ..USUAL },
+        shape: TWO,
         fault: Act::Freeze { who: Who::Server },
         heal: Some(Act::Thaw { who: Who::Server }),
-        late_ms: Some(SILENT_MS),
+        late_ms: Some(FROZEN_MS),
         bound_ms: NODE_LEASE_MS,
         expects: NO_POSTGRES,
         not_covered: &[OF_ONE_MACHINE],
@@ -436,9 +444,9 @@ pub const ALL: &[Drill] = &[
         name: "cut-peer-from-database",
         topic: "one of two servers does not reach the database",
         claim: "the other takes over, and the one that is cut off grants nothing",
-        condition: "all connections of one of two servers to the database are cut and new ones refused for the hold",
+        condition: "all connections of the one of two servers that has the workers' pool to the database are cut and new ones refused for the hold",
         store: Store::Postgres,
-        shape: Shape { peers: 1, ..USUAL },
+        shape: TWO,
         fault: Act::Cut {
             link: Link::Database,
         },
@@ -455,9 +463,9 @@ pub const ALL: &[Drill] = &[
         name: "silence-peer-from-database",
         topic: "one of two servers hears nothing of the database, and it nothing of the server",
         claim: "the other takes over when its lease is over, and the one in the dark grants nothing",
-        condition: "nothing passes between one of two servers and the database for the hold; connections stay open",
+        condition: "nothing passes between the one of two servers that has the workers' pool and the database for the hold; connections stay open",
         store: Store::Postgres,
-        shape: Shape { peers: 1, ..USUAL },
+        shape: TWO,
         fault: Act::Stall {
             link: Link::Database,
         },

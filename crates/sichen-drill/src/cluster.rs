@@ -3,6 +3,7 @@
 //! # Invariants
 //! - Every process is a direct child, signalled by its pid while it is not yet waited for. What it
 //!   started is found by descent, never by name.
+//! - Whoever is to end is struck off the [`Living`] first: one of those that has ended did so by itself.
 //! - Nothing outlives the [`Cluster`]: what is frozen is killed, workers' supervisors end what they
 //!   hold when their worker is gone, and a process whose drill is killed ends with its standard input.
 //!
@@ -13,9 +14,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin};
@@ -26,6 +29,46 @@ use crate::program::command;
 /// The longest that a process may take to answer, or to end when it is told to.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Processes that nobody has told to end, by pid; whoever looks for deaths shares it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Living(Arc<Mutex<BTreeMap<i32, String>>>);
+
+impl Living {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begins(&self, pid: Option<Pid>, name: &str) {
+        if let Some(pid) = pid {
+            self.lock().insert(pid.as_raw(), name.to_owned());
+        }
+    }
+
+    fn is_to_end(&self, pid: Option<Pid>) {
+        if let Some(pid) = pid {
+            self.lock().remove(&pid.as_raw());
+        }
+    }
+
+    /// Those that have ended by themselves, and how. It looks and reaps nobody, so that no pid is
+    /// another's meanwhile.
+    pub(crate) fn deaths(&self) -> Vec<String> {
+        let looks = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let ended = |(pid, name): (&i32, &String)| match waitid(Id::Pid(Pid::from_raw(*pid)), looks)
+        {
+            Ok(WaitStatus::Exited(_, code)) => {
+                Some(format!("{name} ended by itself: exit code {code}"))
+            }
+            Ok(WaitStatus::Signaled(_, signal, _)) => {
+                Some(format!("{name} ended by itself: {signal}"))
+            }
+            // It lives; or it is not there any more, and whoever reaped it knows why.
+            _ => None,
+        };
+        self.lock().iter().filter_map(ended).collect()
+    }
+}
+
 /// A process of a cluster.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -35,6 +78,7 @@ pub(crate) struct Member {
     variables: Vec<(String, String)>,
     log: PathBuf,
     child: Option<Child>,
+    living: Living,
     /// Held: it ends when this does.
     _stdin: Option<ChildStdin>,
     frozen: Vec<Pid>,
@@ -45,7 +89,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(exe: &Path, name: &str, logs: &Path) -> Self {
+    pub(crate) fn new(exe: &Path, name: &str, logs: &Path, living: &Living) -> Self {
         Self {
             name: name.to_owned(),
             exe: exe.to_owned(),
@@ -53,6 +97,7 @@ impl Member {
             variables: Vec::new(),
             log: logs.join(format!("{name}.log")),
             child: None,
+            living: living.clone(),
             _stdin: None,
             frozen: Vec::new(),
             listen: "127.0.0.1:0".to_owned(),
@@ -104,6 +149,7 @@ impl Member {
         let mut child = command.spawn().map_err(|e| Error::stage(&self.name, e))?;
         self._stdin = child.stdin.take();
         self.child = Some(child);
+        self.living.begins(self.pid(), &self.name);
         Ok(())
     }
 
@@ -150,13 +196,6 @@ impl Member {
         !self.frozen.is_empty()
     }
 
-    /// If it has ended by itself: how.
-    pub(crate) fn death(&mut self) -> Option<String> {
-        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
-        self.child = None;
-        Some(format!("{} ended by itself: {status}", self.name))
-    }
-
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
             // It may have ended: that is seen elsewhere.
@@ -166,6 +205,7 @@ impl Member {
 
     /// SIGKILL, and waits for its end.
     pub(crate) async fn kill(&mut self) -> Result<(), Error> {
+        self.living.is_to_end(self.pid());
         self.signal(Signal::SIGKILL);
         if let Some(mut child) = self.child.take() {
             child
@@ -179,6 +219,7 @@ impl Member {
     /// SIGTERM, and waits for its end; how long it took, in milliseconds, and whether it ended well.
     pub(crate) async fn end(&mut self) -> Result<(u64, bool), Error> {
         let watch = crate::clock::Stopwatch::start();
+        self.living.is_to_end(self.pid());
         self.signal(Signal::SIGTERM);
         let Some(mut child) = self.child.take() else {
             return Ok((0, true));
@@ -219,6 +260,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        self.living.is_to_end(self.pid());
         for pid in &self.frozen {
             let _ = kill(*pid, Signal::SIGKILL);
         }
@@ -257,29 +299,25 @@ pub(crate) fn family(root: Pid) -> Vec<Pid> {
 /// All processes of a drill.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    pub(crate) server: Member,
-    /// Servers that nothing is done to.
-    pub(crate) peers: Vec<Member>,
+    /// Of several it is drawn when a fault comes which one it is done to.
+    pub(crate) servers: Vec<Member>,
     pub(crate) workers: Vec<Member>,
+    pub(crate) living: Living,
 }
 
 impl Cluster {
     pub(crate) fn members(&mut self) -> impl Iterator<Item = &mut Member> {
-        let servers = std::iter::once(&mut self.server).chain(&mut self.peers);
-        servers.chain(&mut self.workers)
+        self.servers.iter_mut().chain(&mut self.workers)
     }
 
     /// Ends all in order: workers drain, then the server hands its duties over.
     pub(crate) async fn dismiss(&mut self) -> Result<(), Error> {
         for member in self.workers.iter_mut() {
+            self.living.is_to_end(member.pid());
             member.signal(Signal::SIGTERM);
         }
-        for member in self.workers.iter_mut() {
+        for member in self.members() {
             member.end().await?;
-        }
-        self.server.end().await?;
-        for peer in &mut self.peers {
-            peer.end().await?;
         }
         Ok(())
     }
@@ -287,6 +325,7 @@ impl Cluster {
     /// Kills all at once.
     pub(crate) async fn kill(&mut self) {
         for member in self.members() {
+            member.living.is_to_end(member.pid());
             member.signal(Signal::SIGKILL);
         }
         for member in self.members() {

@@ -21,6 +21,18 @@ use server::Server;
 const SCHEMA: &str = "sichen_drill_store";
 /// The comment on it.
 const PASSING: &str = "sichen drill: in use, or left by a drill that was killed; may be dropped";
+/// What of a database's settings decides how long things take and what is kept.
+const SETTINGS: [&str; 9] = [
+    "server_version",
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "synchronous_standby_names",
+    "shared_buffers",
+    "max_connections",
+    "deadlock_timeout",
+    "default_transaction_isolation",
+];
 /// What the connections of a server say that they are.
 pub(crate) const APPLICATION: &str = "sichen";
 
@@ -30,6 +42,8 @@ pub(crate) struct Database {
     /// Killed and frozen, if it is the drill's own.
     pub(crate) own: Option<Server>,
     url: String,
+    /// Its version and its settings that matter, by name.
+    pub(crate) told: std::collections::BTreeMap<String, String>,
     /// Holds the session lock of a database that is not the drill's own.
     owner: Option<Client>,
 }
@@ -91,7 +105,11 @@ impl Database {
              CREATE SCHEMA {SCHEMA}; COMMENT ON SCHEMA {SCHEMA} IS '{PASSING}'"
         );
         client.batch_execute(&make).await.map_err(refused)?;
+        let told = "SELECT name, setting FROM pg_settings WHERE name = ANY($1) ORDER BY name";
+        let told = client.query(told, &[&SETTINGS.as_slice()]).await;
+        let told = told.map_err(refused)?.into_iter();
         Ok(Self {
+            told: told.map(|row| (row.get(0), row.get(1))).collect(),
             owner: own.is_none().then_some(client),
             own,
             url,
@@ -101,6 +119,30 @@ impl Database {
     /// The address by which the drill itself reaches it.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// What it is, its version and its settings, each by name: conditions of a drill.
+    pub(crate) fn conditions(&self) -> std::collections::BTreeMap<String, String> {
+        let kind = match &self.own {
+            Some(_) => "postgres, a server of the drill's own".to_owned(),
+            None => {
+                let at = parts(&self.url).map_or("", |(_, host, _)| host);
+                format!("postgres at {at}, a schema of the drill's own")
+            }
+        };
+        let (version, settings): (Vec<_>, Vec<_>) = self
+            .told
+            .iter()
+            .partition(|(name, _)| *name == "server_version");
+        let version = version.into_iter().map(|(_, value)| value.clone());
+        let settings = settings.into_iter().map(|(n, v)| format!("{n} {v}"));
+        [
+            ("store", kind),
+            ("store_version", version.collect()),
+            ("store_settings", settings.collect::<Vec<_>>().join(", ")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
     }
 
     /// Host and port, for a proxy.
@@ -122,12 +164,6 @@ impl Database {
         Ok(format!(
             "{before}{address}{after}{sign}options=-c%20search_path%3D{SCHEMA}"
         ))
-    }
-
-    /// The address by which a server reaches it that nothing is done to.
-    pub(crate) fn direct(&self) -> String {
-        let sign = if self.url.contains('?') { '&' } else { '?' };
-        format!("{}{sign}options=-c%20search_path%3D{SCHEMA}", self.url)
     }
 
     /// Drops the schema, unless the whole server goes.

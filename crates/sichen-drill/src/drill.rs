@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a worker's session lives without a beat, in the clusters of drills.
 pub const SESSION_MS: u64 = 4_000;
+/// The same where a drill is about servers and no lease may be lost by it: the default.
+pub const LONG_SESSION_MS: u64 = 15_000;
 /// How often its workers beat.
 pub const BEAT_MS: u64 = 1_000;
 /// How long a server's lease lives without a beat: the default, which drills keep.
@@ -86,7 +88,8 @@ pub enum Need {
 /// How a cluster is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Servers beside the first, over the same database.
+    /// Servers beside the first, over the same database. With any, what is done to a server is done to
+    /// the one that has the pool of the workers.
     pub peers: u32,
     /// Worker processes.
     pub workers: u32,
@@ -96,10 +99,13 @@ pub struct Shape {
     pub load: Load,
     /// What it stands on.
     pub ground: Ground,
+    /// How long a worker's session lives without a beat.
+    pub session_ms: u64,
 }
 
 /// What a cluster stands on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ground {
     /// This machine as it is.
     Plain,
@@ -114,7 +120,8 @@ pub enum Ground {
 }
 
 /// What runs on a drill's cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// A job every 2 s, and one of 3 shards every 3 s.
     Usual,

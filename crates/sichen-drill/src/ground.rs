@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::geteuid;
 
+use crate::database::server;
 use crate::drill::{Drill, Need, Store};
 use crate::error::Error;
 
@@ -32,11 +33,20 @@ const FAKETIME: [&str; 4] = [
 /// The size of a small disk.
 const DISK: &str = "size=24m";
 
+/// Why a drill can't be carried out here, if it can't: known before anything is started.
+#[must_use]
+pub fn cannot(drill: &Drill, store: Option<&str>) -> Option<String> {
+    check(drill, store).err().map(|error| error.to_string())
+}
+
 /// Whether a drill can be carried out here.
 pub(crate) fn check(drill: &Drill, store: Option<&str>) -> Result<(), Error> {
     let refused = |why: &str| Err(Error::Refused(format!("{} {why}", drill.name)));
     if drill.store == Store::Sqlite && store.is_some() {
         return refused("is about a server on SQLite: leave --store out");
+    }
+    if drill.store == Store::Postgres && store.is_none() {
+        server::programs()?;
     }
     for need in drill.needs {
         match need {

@@ -7,6 +7,7 @@
 //! # Not here
 //! When a drill is stopped while it runs ([`crate::stop`]).
 
+pub mod measures;
 pub mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,8 @@ use crate::business::{Compared, shown};
 use crate::drill::{Act, Drill, RECOVERY_MS};
 use crate::evidence::{Attempt, Occasion};
 use crate::logs;
+use crate::members::POOL;
+pub use measures::{Measures, Spread, recovery};
 use windows::{Matched, Window, matched};
 
 /// How late a task may begin where no fault is near: the machine may be busy.
@@ -39,12 +42,25 @@ pub struct Done {
     pub at_us: i64,
     /// When it was undone.
     pub healed_us: i64,
+    /// Whether it hit what the drill's claim is about ([`is_hit`]).
+    pub hit: bool,
     /// What was at work there at that moment.
     pub in_flight: Vec<String>,
+    /// Of one of several servers: what was its to do at that moment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<String>,
     /// Bytes that a proxy lost meanwhile.
     pub lost_bytes: u64,
     /// Whether there is something that it could hit at all: not so of a fault of the load.
     pub can_miss: bool,
+}
+
+/// Whether a fault hits what a drill's claim is about: work in flight, and of one of several servers the
+/// pool of those who do it.
+#[must_use]
+pub fn is_hit(drill: &Drill, in_flight: &[String], held: &[String]) -> bool {
+    let has_pool = || held.iter().any(|duty| duty == POOL);
+    !in_flight.is_empty() && (drill.shape.peers == 0 || has_pool())
 }
 
 /// The checker's word on the history.
@@ -100,56 +116,6 @@ pub struct Finding {
     pub ok: bool,
     /// What was seen.
     pub seen: String,
-}
-
-/// Durations in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Spread {
-    /// How many.
-    pub count: usize,
-    /// Half of them are shorter.
-    pub p50_ms: i64,
-    /// Of a hundred, one is longer.
-    pub p99_ms: i64,
-    /// The longest.
-    pub max_ms: i64,
-}
-
-impl Spread {
-    /// Of microseconds.
-    #[must_use]
-    pub fn of(mut us: Vec<i64>) -> Self {
-        us.sort_unstable();
-        let at = |percent: usize| {
-            let place = (us.len() * percent).div_ceil(100).max(1) - 1;
-            us.get(place).map_or(0, |us| us / 1_000)
-        };
-        Self {
-            count: us.len(),
-            p50_ms: at(50),
-            p99_ms: at(99),
-            max_ms: at(100),
-        }
-    }
-}
-
-/// What was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Measures {
-    /// From a planned instant to its task's begin, where no fault was near.
-    pub lateness_calm: Spread,
-    /// The same, in and after faults.
-    pub lateness_near_faults: Spread,
-    /// From a fault to the begin of another attempt at what it had hit.
-    pub takeover: Spread,
-    /// From a heal to the next begin of any task.
-    pub recovery: Spread,
-    /// Attempts.
-    pub attempts: usize,
-    /// Occasions of which a task said twice that it had done all.
-    pub repeats: usize,
-    /// Attempts that the fence of the business database refused.
-    pub refused: usize,
 }
 
 /// The window of each planned instant: wider beside a fault.
@@ -249,7 +215,7 @@ fn matching(facts: &Facts) -> Matching {
 #[must_use]
 pub fn judge(facts: &Facts) -> (Measures, Vec<Finding>) {
     let matching = matching(facts);
-    let measures = measures(facts, &matching);
+    let measures = measures::measures(facts, &matching.late);
     let mut findings = vec![
         one_each(facts, &matching),
         told(facts),
@@ -264,7 +230,7 @@ pub fn judge(facts: &Facts) -> (Measures, Vec<Finding>) {
         findings.push(recovered(facts, &measures));
     }
     if let (Some(limit), true) = (facts.drill.takeover_ms, facts.has_faults) {
-        findings.push(taken_over(limit, &measures));
+        findings.push(taken_over(limit, facts, &measures));
     }
     if let (Some(limit), true) = (facts.drill.late_ms, facts.has_faults) {
         findings.push(not_late(limit, &measures));
@@ -423,23 +389,22 @@ fn hit(facts: &Facts) -> Finding {
     if facts.faults.is_empty() {
         bad.push("no fault was done".to_owned());
     }
-    let hits = facts
-        .faults
-        .iter()
-        .filter(|f| !f.in_flight.is_empty())
-        .count();
+    let hits = facts.faults.iter().filter(|f| f.hit).count();
     if facts.drill.fault == Act::Entangle && facts.entangled.unwrap_or(0) == 0 {
         bad.push("no wait for a lock and no deadlock was seen".to_owned());
     }
     let can_miss = facts.faults.iter().any(|f| f.can_miss);
     if can_miss && hits == 0 && !facts.faults.is_empty() {
-        bad.push("no fault hit anything that was at work".to_owned());
+        bad.push(match facts.drill.shape.peers {
+            0 => "no fault hit anything that was at work".to_owned(),
+            _ => format!("no fault hit a server that had {POOL} and work in flight"),
+        });
     }
     finding(
         "the condition was changed while work was in flight",
         &bad,
         format!(
-            "{} faults, {hits} of them with tasks in flight; {tasks} tasks",
+            "{} faults, {hits} of them hit tasks in flight; {tasks} tasks",
             facts.faults.len()
         ),
     )
@@ -452,32 +417,45 @@ fn recovered(facts: &Facts, measures: &Measures) -> Finding {
     let mut bad = Vec::new();
     if late {
         bad.push(format!(
-            "{} ms until the next task began",
+            "{} ms until what it hit was at work again",
             measures.recovery.max_ms
         ));
     }
     if silent {
-        bad.push("no task began after a heal".to_owned());
+        let n = facts.faults.len() - measures.recovery.count;
+        bad.push(format!(
+            "after {n} heals what was hit did not begin anything again"
+        ));
     }
     finding(
-        "tasks begin again within 10 s of each heal, without a restart by hand",
+        "what was hit is at work again within 10 s of each heal, without a restart by hand",
         &bad,
         format!("at most {} ms", measures.recovery.max_ms),
     )
 }
 
-fn taken_over(limit: u64, measures: &Measures) -> Finding {
+fn taken_over(limit: u64, facts: &Facts, measures: &Measures) -> Finding {
     let max = measures.takeover.max_ms;
     let mut bad = Vec::new();
     if max > i64::try_from(limit).unwrap_or(i64::MAX) {
         bad.push(format!("{max} ms, the limit is {limit} ms"));
     }
+    // What is hit for less than the bound may go on by itself.
+    let bound = us(facts.drill.bound_ms);
+    let is_long = |fault: &&Done| fault.hit && fault.healed_us - fault.at_us > bound;
+    let judged = match facts.faults.iter().any(|fault| is_long(&fault)) {
+        true => measures.takeover.count,
+        false => measures.takeover.count + measures.went_on,
+    };
+    if judged == 0 {
+        bad.push("nothing to judge: nothing that it hit began again".to_owned());
+    }
     finding(
         "what the fault hit begins again elsewhere within the drill's limit",
         &bad,
         format!(
-            "{} takeovers, at most {max} ms of {limit} ms",
-            measures.takeover.count
+            "{} takeovers, at most {max} ms of {limit} ms; {} went on by themselves",
+            measures.takeover.count, measures.went_on
         ),
     )
 }
@@ -488,10 +466,16 @@ fn not_late(limit: u64, measures: &Measures) -> Finding {
     if max > i64::try_from(limit).unwrap_or(i64::MAX) {
         bad.push(format!("{max} ms, the limit is {limit} ms"));
     }
+    if measures.moved.count == 0 {
+        bad.push("nothing to judge: nothing was due while its server was gone".to_owned());
+    }
     finding(
         "no task begins later in or after a fault than the drill's limit",
         &bad,
-        format!("at most {max} ms of {limit} ms"),
+        format!(
+            "at most {max} ms of {limit} ms; {} were due while their server was gone, at most {} ms late",
+            measures.moved.count, measures.moved.max_ms
+        ),
     )
 }
 
@@ -531,48 +515,6 @@ fn kept_secret(facts: &Facts) -> Finding {
         &bad,
         format!("masked in {} files", facts.masked),
     )
-}
-
-fn measures(facts: &Facts, matching: &Matching) -> Measures {
-    let of = |near: bool| {
-        let late = matching.late.iter().filter(|(_, n)| *n == near);
-        Spread::of(late.map(|(late, _)| *late).collect())
-    };
-    let mut takeovers = Vec::new();
-    let mut recoveries = Vec::new();
-    for fault in &facts.faults {
-        let hit = facts.attempts.iter().filter(|a| {
-            let last = a.ended_us.unwrap_or(i64::MAX);
-            a.began_us <= fault.at_us && last > fault.at_us && fault.in_flight.contains(&name(a))
-        });
-        for attempt in hit {
-            let next = facts.attempts.iter().find(|b| {
-                b.occasion == attempt.occasion
-                    && b.token > attempt.token
-                    && b.began_us > fault.at_us
-            });
-            takeovers.extend(next.map(|b| b.began_us - fault.at_us));
-        }
-        let after = facts
-            .attempts
-            .iter()
-            .find(|a| a.began_us >= fault.healed_us);
-        recoveries.extend(after.map(|a| a.began_us - fault.healed_us));
-    }
-    let ended = facts
-        .attempts
-        .iter()
-        .filter(|a| a.ended_us.is_some())
-        .count();
-    Measures {
-        lateness_calm: of(false),
-        lateness_near_faults: of(true),
-        takeover: Spread::of(takeovers),
-        recovery: Spread::of(recoveries),
-        attempts: facts.attempts.len(),
-        repeats: ended - firsts(&facts.attempts).len(),
-        refused: facts.attempts.iter().filter(|a| a.refused).count(),
-    }
 }
 
 /// An attempt, as the fault log names it.

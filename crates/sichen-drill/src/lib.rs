@@ -12,9 +12,11 @@
 //!
 //! # Code map
 //! - what: `drill`, `catalogue`, `load`; when: `schedule`
-//! - judged: `evidence`, `judge`, `logs`, `stop`; told: `record`, `timeline`, `secrets`
-//! - edges: `stage` (carries one out), `nemesis` (the faults), `cluster`, `proxy` (`beats`),
-//!   `database`, `ground`, `program`, `business`, `metrics`, `task`, `folder`
+//! - judged: `evidence`, `judge`, `logs`, `stop`; told: `record`, `conditions` (`identity`),
+//!   `timeline`, `secrets`
+//! - edges: `stage` (carries one out), `nemesis` (the faults), `guard` (when to stop), `cluster`,
+//!   `members`, `proxy` (`beats`), `database`, `ground`, `program`, `business`, `metrics`, `task`,
+//!   `folder`
 //!
 //! # Not here
 //! The history's judgement (`sichen-check`, by `sichen verify`); the command line.
@@ -24,16 +26,20 @@ pub mod business;
 pub mod catalogue;
 mod clock;
 mod cluster;
+mod conditions;
 mod database;
 pub mod drill;
 mod error;
 pub mod evidence;
 pub mod folder;
 pub mod ground;
+mod guard;
 mod home;
+mod identity;
 pub mod judge;
 pub mod load;
 pub mod logs;
+pub mod members;
 mod metrics;
 mod nemesis;
 pub mod outcome;

@@ -16,20 +16,21 @@ const MAX_METRICS_BYTES: u64 = 8 << 20;
 
 /// The counts of the server at `address`; of one that does not give them, why.
 pub(crate) async fn read(address: &str, token_file: &Path) -> String {
-    match tokio::time::timeout(LIMIT, ask(address, token_file)).await {
+    match tokio::time::timeout(LIMIT, get(address, "/metrics", token_file)).await {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => format!("# {address}: {error}\n"),
         Err(_) => format!("# {address}: no answer within {} s\n", LIMIT.as_secs()),
     }
 }
 
-async fn ask(address: &str, token_file: &Path) -> std::io::Result<String> {
+/// What the server at `address` answers to a question without words of its own.
+pub(crate) async fn get(address: &str, path: &str, token_file: &Path) -> std::io::Result<String> {
     let token = std::fs::read_to_string(token_file)?;
     let host = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;
     // The old version: its answer is not cut in pieces.
     let request = format!(
-        "GET /metrics HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {}\r\n\r\n",
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {}\r\n\r\n",
         token.trim()
     );
     stream.write_all(request.as_bytes()).await?;

@@ -13,9 +13,14 @@ use crate::ground::{Disk, Net};
 use crate::proxy::Mode;
 use crate::stage::Stage;
 
-/// Who an act is done to: a worker's place, where one is meant.
+/// Who an act is done to, by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Victim(pub(crate) Option<usize>);
+pub(crate) struct Victim {
+    /// The worker, where one is meant.
+    pub(crate) worker: Option<usize>,
+    /// The server, where one is meant: the first, unless there are several.
+    pub(crate) server: usize,
+}
 
 impl Stage {
     /// Does it.
@@ -27,17 +32,17 @@ impl Stage {
             Act::Freeze { who } => self.each(who, victim, |member| member.freeze()),
             Act::Thaw { who } => self.each(who, victim, |member| member.thaw()),
             Act::Roll { who } => self.roll(who).await,
-            Act::LoseAnswers { link } => self.set(link, Mode::LoseAnswers),
-            Act::LoseRequests { link } => self.set(link, Mode::LoseRequests),
-            Act::Stall { link } => self.set(link, Mode::Stall),
-            Act::Cut { link } => self.set(link, Mode::Cut),
-            Act::Mend { link } => self.set(link, Mode::Carry),
+            Act::LoseAnswers { link } => self.set(link, victim, Mode::LoseAnswers),
+            Act::LoseRequests { link } => self.set(link, victim, Mode::LoseRequests),
+            Act::Stall { link } => self.set(link, victim, Mode::Stall),
+            Act::Cut { link } => self.set(link, victim, Mode::Cut),
+            Act::Mend { link } => self.set(link, victim, Mode::Carry),
             Act::RestartWorkers => {
                 for worker in &mut self.cluster.workers {
                     worker.kill().await?;
                 }
-                self.set(Link::Workers, Mode::Cut)?;
-                self.set(Link::Workers, Mode::Carry)?;
+                self.set(Link::Workers, victim, Mode::Cut)?;
+                self.set(Link::Workers, victim, Mode::Carry)?;
                 self.start_workers()
             }
             Act::SlowDownstream => {
@@ -48,9 +53,9 @@ impl Stage {
                 let path = self.home.slow();
                 std::fs::remove_file(&path).map_err(|e| Error::folder(&path, e))
             }
-            Act::LoseBeats => self.set(Link::Workers, Mode::LoseBeats),
-            Act::CrashDatabase => self.crash_database().await,
-            Act::StartDatabase => self.start_database().await,
+            Act::LoseBeats => self.set(Link::Workers, victim, Mode::LoseBeats),
+            Act::CrashDatabase => self.crash_database(victim).await,
+            Act::StartDatabase => self.start_database(victim).await,
             Act::PauseDatabase | Act::ResumeDatabase => {
                 let pausing = act == Act::PauseDatabase;
                 match self.database.as_mut().and_then(|d| d.own.as_mut()) {
@@ -58,7 +63,7 @@ impl Stage {
                     Some(server) => server.thaw(),
                     None => {
                         let mode = if pausing { Mode::Stall } else { Mode::Carry };
-                        self.set(Link::Database, mode)?;
+                        self.set(Link::Database, victim, mode)?;
                     }
                 }
                 Ok(())
@@ -89,7 +94,7 @@ impl Stage {
             Act::StepClock { seconds } => self.set_clock(seconds),
             Act::UnstepClock => self.set_clock(0),
             Act::CutOneWay | Act::UncutOneWay | Act::Unplug | Act::Plug => {
-                let (net, worker) = (self.net()?, victim.0.unwrap_or_default());
+                let (net, worker) = (self.net()?, victim.worker.unwrap_or_default());
                 match act {
                     Act::CutOneWay => net.cut(worker).await,
                     Act::UncutOneWay => net.mend(worker).await,
@@ -107,17 +112,17 @@ impl Stage {
     }
 
     fn net(&mut self) -> Result<&mut Net, Error> {
-        let none = || Error::Refused("there are no network namespaces".into());
+        let none = || Error::stage("what is changed", "there are no network namespaces");
         self.net.as_mut().ok_or_else(none)
     }
 
     fn database(&self) -> Result<&Database, Error> {
-        let none = || Error::Refused("the server is not on PostgreSQL".into());
+        let none = || Error::stage("what is changed", "the server is not on PostgreSQL");
         self.database.as_ref().ok_or_else(none)
     }
 
     fn disk(&self) -> Result<&Disk, Error> {
-        let none = || Error::Refused("there is no small disk".into());
+        let none = || Error::stage("what is changed", "there is no small disk");
         self.disk.as_ref().ok_or_else(none)
     }
 
@@ -134,53 +139,56 @@ impl Stage {
         std::fs::write(&path, format!("{seconds:+}s\n")).map_err(|e| Error::folder(&path, e))
     }
 
-    async fn crash_database(&mut self) -> Result<(), Error> {
+    async fn crash_database(&mut self, victim: Victim) -> Result<(), Error> {
         match self.database.as_mut().and_then(|d| d.own.as_mut()) {
             Some(server) => server.crash().await,
-            None => self.set(Link::Database, Mode::Cut),
+            None => self.set(Link::Database, victim, Mode::Cut),
         }
     }
 
-    async fn start_database(&mut self) -> Result<(), Error> {
+    async fn start_database(&mut self, victim: Victim) -> Result<(), Error> {
         match self.database.as_mut().and_then(|d| d.own.as_mut()) {
             Some(server) => server.start_again().await,
-            None => self.set(Link::Database, Mode::Carry),
+            None => self.set(Link::Database, victim, Mode::Carry),
         }
     }
 
-    fn set(&mut self, link: Link, mode: Mode) -> Result<(), Error> {
-        match link {
-            Link::Workers => self.workers_link.set(mode),
-            Link::Database => {
-                let none = || Error::Refused("the server's store is not reached by a proxy".into());
-                self.database_link.as_ref().ok_or_else(none)?.set(mode);
-            }
-        }
+    fn set(&mut self, link: Link, victim: Victim, mode: Mode) -> Result<(), Error> {
+        let link = match link {
+            Link::Workers => self.workers_link.as_ref(),
+            Link::Database => self.database_links.get(victim.server),
+        };
+        let none = || Error::stage("a way that is changed", "no proxy is on it");
+        link.ok_or_else(none)?.set(mode);
         Ok(())
     }
 
     fn each(
         &mut self,
         who: Who,
-        Victim(worker): Victim,
+        victim: Victim,
         mut act: impl FnMut(&mut crate::cluster::Member),
     ) -> Result<(), Error> {
-        match (who, worker) {
-            (Who::Server, _) => act(&mut self.cluster.server),
-            (Who::AWorker, worker) => {
-                if let Some(member) = worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+        match who {
+            Who::Server => act(&mut self.cluster.servers[victim.server]),
+            Who::AWorker => {
+                if let Some(member) = self.victim(victim) {
                     act(member);
                 }
             }
-            (Who::All, _) => self.cluster.members().for_each(act),
+            Who::All => self.cluster.members().for_each(act),
         }
         Ok(())
     }
 
-    async fn kill(&mut self, who: Who, Victim(worker): Victim) -> Result<(), Error> {
+    fn victim(&mut self, victim: Victim) -> Option<&mut crate::cluster::Member> {
+        self.cluster.workers.get_mut(victim.worker?)
+    }
+
+    async fn kill(&mut self, who: Who, victim: Victim) -> Result<(), Error> {
         match who {
-            Who::Server => self.cluster.server.kill().await,
-            Who::AWorker => match worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+            Who::Server => self.cluster.servers[victim.server].kill().await,
+            Who::AWorker => match self.victim(victim) {
                 Some(member) => member.kill().await,
                 None => Ok(()),
             },
@@ -191,27 +199,31 @@ impl Stage {
         }
     }
 
-    async fn start(&mut self, who: Who, Victim(worker): Victim) -> Result<(), Error> {
+    async fn start(&mut self, who: Who, victim: Victim) -> Result<(), Error> {
         match who {
-            Who::Server => self.start_server().await,
-            Who::AWorker => match worker.and_then(|w| self.cluster.workers.get_mut(w)) {
+            Who::Server => self.start_server(victim.server).await,
+            Who::AWorker => match self.victim(victim) {
                 Some(member) => member.start(),
                 None => Ok(()),
             },
             Who::All => {
-                self.start_server().await?;
+                for n in 0..self.cluster.servers.len() {
+                    self.start_server(n).await?;
+                }
                 self.start_workers()
             }
         }
     }
 
-    async fn start_server(&mut self) -> Result<(), Error> {
-        if self.cluster.server.start_server().await? {
+    async fn start_server(&mut self, n: usize) -> Result<(), Error> {
+        let server = &mut self.cluster.servers[n];
+        if server.start_server().await? {
             return Ok(());
         }
+        let tail = self.home.tail(&server.name);
         Err(Error::stage(
-            "the server did not start",
-            self.home.tail("server"),
+            &format!("{} did not start", server.name),
+            tail,
         ))
     }
 
@@ -230,8 +242,10 @@ impl Stage {
             }
         }
         if who != Who::AWorker {
-            self.cluster.server.end().await?;
-            self.start_server().await?;
+            for n in 0..self.cluster.servers.len() {
+                self.cluster.servers[n].end().await?;
+                self.start_server(n).await?;
+            }
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! What came of a drill: from what was seen to the folder and the record.
 //!
+//! # Invariants
+//! - Whatever was begun leaves a record, also if it could not be finished: with what there is.
+//!
 //! # Not here
 //! The judgement ([`crate::judge`]).
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,17 +15,19 @@ use crate::clock::{Stopwatch, wall_us};
 use crate::database::watch;
 use crate::drill::Act;
 use crate::error::Error;
-use crate::evidence;
+use crate::evidence::{self, Attempt};
 use crate::folder::{Folder, PLAN, RECORD};
 use crate::judge::{self, Done, Facts, Finding, History};
 use crate::load::ACCOUNTS;
 use crate::logs;
 use crate::record::{Execution, Observed, Outcome, Record};
-use crate::schedule::Plan;
 use crate::secrets::Secrets;
-use crate::stage::{Order, Stage, what};
+use crate::stage::{Order, Stage, find, what};
 use crate::timeline::{self, Scene};
-use crate::{business, stop};
+use crate::{business, identity, stop};
+
+/// The longest that the database of a drill that could not be finished is asked for what it saw.
+const ASKED: Duration = Duration::from_secs(20);
 
 /// A drill that was carried out.
 #[derive(Clone, Debug, Serialize)]
@@ -36,6 +41,9 @@ pub struct Report {
     /// Why it was stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
+    /// Why it could not be finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
     /// What had to hold.
     pub findings: Vec<Finding>,
     /// What was measured.
@@ -59,39 +67,59 @@ pub struct About {
     pub owner: String,
 }
 
-/// Carries a drill out and leaves its folder at `evidence`.
+/// Carries a drill out, until its end or `interrupted`, and leaves its folder at `evidence`.
 ///
 /// # Errors
-/// [`Error`] if it can't be carried out; one that was carried out and failed is a [`Report`].
-pub async fn carry_out(order: &Order, about: &About, evidence: &Path) -> Result<Report, Error> {
+/// [`Error`] if it can't be begun, or its record can't be written; what became of one that was begun is
+/// a [`Report`].
+pub async fn carry_out(
+    order: &Order,
+    about: &About,
+    evidence: &Path,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Report, Error> {
     let watch = Stopwatch::start();
+    let drill = find(order)?;
+    let mut stage = Stage::new(order, drill)?;
     let mut folder = Folder::make(evidence, Secrets::default())?;
     folder.hide(&std::env::var("PGPASSWORD").unwrap_or_default());
-    let mut stage = Stage::build(order).await?;
+    stage.seen.around.program = format!("{}, {}", about.version, identity::of(&order.exe));
+    let played = async {
+        stage.build(order.store.as_deref()).await?;
+        stage.play().await
+    };
+    let ended = tokio::select! {
+        ended = played => ended,
+        () = interrupted => Err(Error::Stage("it was interrupted".to_owned())),
+    };
     for secret in &stage.secrets {
         folder.hide(secret);
         folder.hide_address(secret);
     }
-    // What was seen so far stays, also if the cluster got stuck.
-    let played = stage.play().await;
-    if let Err(error) = &played {
-        folder.write("error.txt", &error.to_string())?;
-        keep(&stage, &mut folder)?;
-        folder.write_yaml(PLAN, &stage.plan)?;
-        write_database(&stage, &mut folder).await?;
+    let mut broken = Vec::new();
+    if let Err(error) = ended {
+        broken.push(error.to_string());
+        stage.give_up().await;
     }
-    played?;
     stage.growing.look();
-    let database = write_database(&stage, &mut folder).await?;
-    conclude(&stage, folder, about, watch, database)
+    // One that stands still must not keep the record from being written.
+    let asked = tokio::time::timeout(ASKED, write_database(&stage, &mut folder)).await;
+    let late = |_| Err(Error::stage("the database", "it does not answer"));
+    let database = asked.unwrap_or_else(late);
+    let database = or_broken(database, &mut broken).flatten();
+    conclude(&stage, folder, about, watch, database, broken)
+}
+
+/// What it came to, or the reason why the drill is not finished.
+fn or_broken<T>(came: Result<T, Error>, broken: &mut Vec<String>) -> Option<T> {
+    came.map_err(|error| broken.push(error.to_string())).ok()
 }
 
 /// Files that are kept as they are: of every drill, however it ended.
 fn keep(stage: &Stage, folder: &mut Folder) -> Result<logs::Found, Error> {
     let expects = [stage.drill.expects];
     let mut found = logs::Found::default();
-    let servers = std::iter::once(&stage.cluster.server).chain(&stage.cluster.peers);
-    let members = servers.chain(&stage.cluster.workers);
+    let members = stage.cluster.servers.iter().chain(&stage.cluster.workers);
     for member in members {
         let name = format!("logs/{}.log", member.name);
         let from = stage.home.logs().join(format!("{}.log", member.name));
@@ -111,30 +139,16 @@ fn conclude(
     about: &About,
     watch: Stopwatch,
     database: Option<DatabaseSeen>,
+    mut broken: Vec<String>,
 ) -> Result<Report, Error> {
-    let logs = keep(stage, &mut folder)?;
+    let logs = or_broken(keep(stage, &mut folder), &mut broken).unwrap_or_default();
+    let attempts = evidence::attempts(&stage.growing.lines);
     let (must, may) = stage.occasions();
     let compared = business::compare(&stage.home.business(), stage.load(), &must, &may);
-    let compared = compared.map_err(|e| Error::stage("the business database", e))?;
-    let attempts = evidence::attempts(&stage.growing.lines);
-    write_evidence(stage, &mut folder, &compared)?;
-    let all: Vec<_> = must.iter().chain(&may).cloned().collect();
-    folder.write(
-        "timeline.svg",
-        &timeline::svg(&Scene {
-            title: &format!(
-                "{} ({}, seed {}): {}",
-                stage.plan.drill,
-                stage.plan.variant.name(),
-                stage.plan.seed,
-                stage.drill.topic
-            ),
-            load_us: (stage.seen.applied_us.0, stage.seen.paused_us.1),
-            planned: &all,
-            attempts: &attempts,
-            faults: &stage.seen.faults,
-        }),
-    )?;
+    let compared = compared.map_err(|e| Error::stage("the business database", e));
+    let compared = or_broken(compared, &mut broken).unwrap_or_default();
+    let written = write_evidence(stage, &mut folder, &compared, &attempts);
+    or_broken(written, &mut broken);
     let facts = Facts {
         drill: stage.drill,
         has_faults: stage.plan.faults.iter().any(|f| f.act != Act::Nothing),
@@ -152,18 +166,27 @@ fn conclude(
         masked: folder.masked(),
     };
     let (measures, findings) = judge::judge(&facts);
-    folder.write_yaml("measures.yaml", &measures)?;
-    let stopped = stage.seen.stopped.as_ref();
-    let stopped = stopped.map(|(why, ms)| format!("{why} (everything had ended {ms} ms later)"));
-    let verdict = match (&stopped, findings.iter().all(|f| f.ok)) {
-        (Some(_), _) => Outcome::Stopped,
-        (None, true) => Outcome::Passed,
-        (None, false) => Outcome::Failed,
+    or_broken(folder.write_yaml("measures.yaml", &measures), &mut broken);
+    if !broken.is_empty() {
+        or_broken(folder.write("error.txt", &broken.join("\n")), &mut broken);
+    }
+    let stopped = stage.seen.stopped.as_ref().map(told);
+    let unfinished = (!broken.is_empty()).then(|| broken.join("; "));
+    let verdict = match (&stopped, &unfinished, findings.iter().all(|f| f.ok)) {
+        (Some(_), _, _) => Outcome::Stopped,
+        (None, Some(_), _) => Outcome::Unfinished,
+        (None, None, true) => Outcome::Passed,
+        (None, None, false) => Outcome::Failed,
     };
     let observed = Observed {
         verdict,
         stopped: stopped.clone(),
-        findings: findings.iter().map(line).collect(),
+        unfinished: unfinished.clone(),
+        findings: match &unfinished {
+            // Of half of a drill nobody can say what must hold at its end.
+            Some(_) => Vec::new(),
+            None => findings.iter().map(line).collect(),
+        },
         checksum_before: stage.seen.checksum_before.clone(),
         checksum_after: compared.found.checksum.clone(),
         checksum_expected: compared.expected.checksum.clone(),
@@ -176,7 +199,11 @@ fn conclude(
         variant: stage.plan.variant.name(),
         verdict,
         stopped,
-        findings,
+        findings: match &unfinished {
+            Some(_) => Vec::new(),
+            None => findings,
+        },
+        unfinished,
         measures,
         faults: stage.seen.faults.clone(),
         evidence: folder.path().to_owned(),
@@ -184,17 +211,50 @@ fn conclude(
     })
 }
 
+/// Why it was stopped, and how soon everything had ended.
+fn told((why, took_ms): &(String, Option<u64>)) -> String {
+    match took_ms {
+        Some(ms) => format!("{why} (everything had ended {ms} ms later)"),
+        None => format!(
+            "{why} (NOT everything had ended {} ms later)",
+            stop::WITHIN_MS - stop::LOOK_MS
+        ),
+    }
+}
+
 fn write_evidence(
     stage: &Stage,
     folder: &mut Folder,
     compared: &business::Compared,
+    attempts: &[Attempt],
 ) -> Result<(), Error> {
     folder.write_yaml(PLAN, &stage.plan)?;
     folder.write_lines("faults.jsonl", &stage.seen.faults)?;
     folder.copy("history.jsonl", &stage.home.history())?;
     let verdict = serde_json::to_string_pretty(&stage.seen.verdict).unwrap_or_default();
     folder.write("verdict.json", &verdict)?;
-    folder.write_yaml("business.yaml", compared)
+    folder.write_yaml("business.yaml", compared)?;
+    let (must, may) = stage.occasions();
+    let planned: Vec<_> = must.into_iter().chain(may).collect();
+    let title = format!(
+        "{} ({}, seed {}): {}",
+        stage.plan.drill,
+        stage.plan.variant.name(),
+        stage.plan.seed,
+        stage.drill.topic
+    );
+    let scene = Scene {
+        title: &title,
+        load_us: (stage.seen.applied_us.0, stage.seen.paused_us.1),
+        planned: &planned,
+        attempts,
+        faults: &stage.seen.faults,
+    };
+    // Without a load there is nothing to be drawn.
+    match stage.seen.applied_us.0 {
+        0 => Ok(()),
+        _ => folder.write("timeline.svg", &timeline::svg(&scene)),
+    }
 }
 
 /// What was seen of the database.
@@ -257,7 +317,7 @@ fn history(verdict: &serde_json::Value) -> History {
     let said = |v: &serde_json::Value, name: &str| v[name].as_str().unwrap_or("").to_owned();
     History {
         outcome: match said(verdict, "outcome") {
-            empty if empty.is_empty() => "not judged: the drill was stopped".to_owned(),
+            empty if empty.is_empty() => "not judged: the drill did not come to its end".to_owned(),
             outcome => outcome,
         },
         violations: verdict["violation_count"].as_u64().unwrap_or(0),
@@ -275,57 +335,6 @@ fn history(verdict: &serde_json::Value) -> History {
     }
 }
 
-/// Where the cluster keeps its truth, for people.
-fn store(stage: &Stage) -> String {
-    match &stage.database {
-        None => "sqlite".to_owned(),
-        Some(database) if database.own.is_some() => {
-            "postgres, a server of the drill's own".to_owned()
-        }
-        Some(_) => "postgres, a schema of the drill's own".to_owned(),
-    }
-}
-
-/// All conditions, by name.
-fn conditions(stage: &Stage, about: &About) -> BTreeMap<String, String> {
-    let Plan {
-        drill,
-        variant,
-        seed,
-        duration_ms,
-        mistake,
-        ..
-    } = &stage.plan;
-    let shape = &stage.drill.shape;
-    let changed = match variant.hold_ms(stage.drill.bound_ms) {
-        Some(ms) if stage.drill.fault != Act::Nothing => format!("{}, for {ms} ms", variant.name()),
-        _ => variant.name().to_owned(),
-    };
-    let mut all = vec![
-        ("drill", drill.clone()),
-        ("changed", changed),
-        ("seed", seed.to_string()),
-        ("load_ms", duration_ms.to_string()),
-        ("program", about.version.clone()),
-        ("store", store(stage)),
-        (
-            "workers",
-            format!("{} with {} slots", shape.workers, shape.slots),
-        ),
-        (
-            "machine",
-            format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
-        ),
-    ];
-    if let Some(mistake) = mistake {
-        let value = serde_json::to_value(mistake).unwrap_or_default();
-        all.push(("mistake", value.as_str().unwrap_or_default().to_owned()));
-    }
-    all.into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
-}
-
 fn record(
     stage: &Stage,
     folder: &Folder,
@@ -335,14 +344,18 @@ fn record(
     took_ms: u64,
 ) -> Record {
     let drill = stage.drill;
-    let conditions = conditions(stage, about);
+    let conditions = stage.conditions();
     let changed = conditions.get("changed").cloned().unwrap_or_default();
     let faults = stage.seen.faults.iter().map(|f| {
         let from = (f.at_us - stage.seen.applied_us.1) / 1_000;
         let length = (f.healed_us - f.at_us) / 1_000;
         let hit = f.in_flight.len();
+        let held = match f.held.as_slice() {
+            [] => String::new(),
+            held => format!(", which had {}", held.join(", ")),
+        };
         format!(
-            "at {from} ms for {length} ms: {} {}, {hit} tasks in flight",
+            "at {from} ms for {length} ms: {} {}{held}, {hit} tasks in flight",
             what(f.act),
             f.victim
         )
@@ -366,11 +379,13 @@ fn record(
             faults: faults.collect(),
         },
         evidence: folder.files(),
+        // Also of one that was not finished: what would have had to hold.
         pass_when: findings.iter().map(|f| f.pass_when.to_owned()).collect(),
         stop_when: stop::CONDITIONS.map(str::to_owned).to_vec(),
-        first_deviation: match &observed.stopped {
-            Some(why) => Some(why.clone()),
-            None => judge::first_deviation(findings),
+        first_deviation: match (&observed.stopped, &observed.unfinished) {
+            (Some(why), _) => Some(why.clone()),
+            (None, Some(why)) => Some(format!("not finished: {why}")),
+            (None, None) => judge::first_deviation(findings),
         },
         observed_result: observed,
         recovery_replay: format!("sichen drill replay {}", folder.path().display()),

@@ -76,6 +76,8 @@ pub enum Outcome {
     Failed,
     /// It was stopped while it ran.
     Stopped,
+    /// It was begun and could not be carried out to its end, so that nothing can be said.
+    Unfinished,
 }
 
 /// What came of a drill.
@@ -87,6 +89,9 @@ pub struct Observed {
     /// Why it was stopped, and how long the stop took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
+    /// Why it could not be finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
     /// Each thing that had to hold: `ok` or `NOT SO`, and what was seen.
     pub findings: Vec<String>,
     /// Of the business data before the load.
@@ -167,6 +172,7 @@ fn side_by_side(x: &Measures, y: &Measures) -> Vec<(String, String, String)> {
         ),
         ("takeover", &x.takeover, &y.takeover),
         ("recovery", &x.recovery, &y.recovery),
+        ("lateness while its server was gone", &x.moved, &y.moved),
     ];
     let mut rows: Vec<(String, String, String)> = Vec::new();
     for (name, x, y) in spreads {

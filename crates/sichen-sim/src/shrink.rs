@@ -11,7 +11,7 @@
 use crate::options::{Every, Options};
 
 /// What can be left out as a whole.
-const PARTS: [&str; 21] = [
+pub const PARTS: [&str; 21] = [
     "server_crash",
     "server_freeze",
     "server_cut",

@@ -18,7 +18,7 @@ mod past;
 mod shared;
 mod woken;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,13 +190,18 @@ pub struct Sim {
     next_activity: u64,
     woken: woken::Woken,
     /// (worker, server) pairs whose messages upward, and downward, do not arrive.
-    blocked_up: BTreeSet<(usize, usize)>,
-    blocked_down: BTreeSet<(usize, usize)>,
+    /// By the number of the fault that blocks them.
+    blocked_up: BTreeMap<(usize, usize), u64>,
+    blocked_down: BTreeMap<(usize, usize), u64>,
     user: UserStore,
     started: BTreeMap<Lease, i64>,
     periods: BTreeMap<JobUid, i64>,
     acks: Vec<Acknowledged>,
+    /// Faults that took hold of something, by kind.
     faults: BTreeMap<&'static str, u64>,
+    /// Those that have not yet, by their number, and of how much they must.
+    pending: BTreeMap<u64, (Fault, usize)>,
+    next_fault: u64,
     /// Faults that hit something, by what they hit.
     hits: BTreeMap<&'static str, u64>,
     problems: Vec<String>,
@@ -264,13 +269,15 @@ impl Sim {
             activities: BTreeMap::new(),
             next_activity: 1,
             woken: woken::Woken::default(),
-            blocked_up: BTreeSet::new(),
-            blocked_down: BTreeSet::new(),
+            blocked_up: BTreeMap::new(),
+            blocked_down: BTreeMap::new(),
             user: UserStore::default(),
             started: BTreeMap::new(),
             periods: BTreeMap::new(),
             acks: Vec::new(),
             faults: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            next_fault: 1,
             hits: BTreeMap::new(),
             problems: Vec::new(),
             healed: false,
@@ -457,6 +464,10 @@ impl Sim {
         let write_sent = std::mem::take(&mut self.gate().write_sent);
         let hello_sent = std::mem::take(&mut self.gate().hello_sent);
         let wakes = std::mem::take(&mut self.gate().wakes);
+        let felt = std::mem::take(&mut self.gate().felt);
+        for fault in felt {
+            self.took_hold(fault);
+        }
         for (id, at) in wakes {
             self.push_at(at, Ev::Poll(id));
         }

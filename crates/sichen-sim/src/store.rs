@@ -58,6 +58,23 @@ use crate::rng::Rng;
 /// How long a cut-off call waits before it gives up.
 const TIMEOUT_US: i64 = 1_000_000;
 
+/// A broken way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Broken {
+    /// The fault that broke it, by its number; 0 if it is a part of another one.
+    pub fault: u64,
+    /// Whether it has cost a write.
+    pub hit: bool,
+}
+
+impl Broken {
+    /// By this fault.
+    #[must_use]
+    pub fn by(fault: u64) -> Self {
+        Self { fault, hit: false }
+    }
+}
+
 /// What all calls share: the time, chance, and who is cut off.
 #[derive(Debug)]
 pub struct Gate {
@@ -71,10 +88,12 @@ pub struct Gate {
     pub write_sent: bool,
     /// Set when one that registers a worker has been sent.
     pub hello_sent: bool,
-    /// Nodes that can't reach the store; whether that has cost one of them a write.
-    pub cut: BTreeMap<usize, bool>,
-    /// Nodes that the store's answers do not reach; the same.
-    pub deaf: BTreeMap<usize, bool>,
+    /// Nodes that can't reach the store.
+    pub cut: BTreeMap<usize, Broken>,
+    /// Nodes that the store's answers do not reach.
+    pub deaf: BTreeMap<usize, Broken>,
+    /// Faults that some call has met, in this order.
+    pub felt: Vec<u64>,
     /// Writes of each node that were sent and are not answered.
     pub open: BTreeMap<usize, u64>,
     /// Faults of the way that hit such a write.
@@ -102,6 +121,7 @@ impl Gate {
             hello_sent: false,
             cut: BTreeMap::new(),
             deaf: BTreeMap::new(),
+            felt: Vec::new(),
             open: BTreeMap::new(),
             hits: 0,
             lost_commits: 0,
@@ -115,11 +135,12 @@ impl Gate {
     /// Whether the way there, or `back`, is broken for `node`; notes that it cost a write.
     fn is_broken(&mut self, node: usize, back: bool, writes: bool) -> bool {
         let deaf = if back { self.deaf.get_mut(&node) } else { None };
-        let Some(hit) = self.cut.get_mut(&node).or(deaf) else {
+        let Some(broken) = self.cut.get_mut(&node).or(deaf) else {
             return false;
         };
-        self.hits += u64::from(writes && !*hit);
-        *hit |= writes;
+        self.hits += u64::from(writes && !broken.hit);
+        broken.hit |= writes;
+        self.felt.push(broken.fault);
         true
     }
 }

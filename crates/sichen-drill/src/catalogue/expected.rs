@@ -89,6 +89,18 @@ pub(super) const NO_POSTGRES: &[Expected] = &[
     },
 ];
 
+/// Lines of a cluster that loses one of its servers, and no lease of a worker.
+pub(super) const NO_PEER: &[Expected] = &[
+    Expected {
+        part: "the stream is closed",
+        why: "its server is not there",
+    },
+    Expected {
+        part: "the duty could not be done",
+        why: "it is another's now",
+    },
+];
+
 /// Lines of a server whose clock is set back.
 pub(super) const SET_CLOCK: &[Expected] = &[
     Expected {

@@ -36,8 +36,32 @@ pub(crate) struct Server {
     frozen: Vec<Pid>,
 }
 
-/// Where `postgres` and `initdb` are.
-fn programs() -> Option<PathBuf> {
+/// Where `postgres` and `initdb` are, where they may be run.
+pub(crate) fn programs() -> Result<PathBuf, Error> {
+    if geteuid().is_root() {
+        postgres()?;
+    }
+    found().ok_or_else(|| {
+        Error::Refused(format!(
+            "this drill needs PostgreSQL: give `--store postgres://USER@HOST/DATABASE`, where it uses \
+             a schema of its own, or install the programs of a server (Debian, Ubuntu: apt-get \
+             install postgresql), which it starts for itself, or name their directory in \
+             {PROGRAMS_VARIABLE}"
+        ))
+    })
+}
+
+/// Who runs it where root drills.
+fn postgres() -> Result<User, Error> {
+    let none = || {
+        Error::Refused(
+            "there is no user `postgres`, and root may not run a PostgreSQL server".into(),
+        )
+    };
+    User::from_name("postgres").ok().flatten().ok_or_else(none)
+}
+
+fn found() -> Option<PathBuf> {
     let named = std::env::var_os(PROGRAMS_VARIABLE).map(PathBuf::from);
     let debian = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -57,26 +81,14 @@ fn programs() -> Option<PathBuf> {
 impl Server {
     /// A new server on a free port.
     pub(crate) async fn start() -> Result<Self, Error> {
-        let programs = programs().ok_or_else(|| {
-            Error::Refused(format!(
-                "this drill needs PostgreSQL: give `--store postgres://USER@HOST/DATABASE`, where it uses \
-                 a schema of its own, or install the programs of a server (Debian, Ubuntu: apt-get \
-                 install postgresql), which it starts for itself, or name their directory in \
-                 {PROGRAMS_VARIABLE}"
-            ))
-        })?;
+        let programs = programs()?;
         let failed = |e: std::io::Error| Error::stage("a PostgreSQL server", e);
         let dir = tempfile::Builder::new()
             .prefix("sichen-drill-pg-")
             .tempdir()
             .map_err(failed)?;
         if geteuid().is_root() {
-            let user = User::from_name("postgres").ok().flatten();
-            let user = user.ok_or_else(|| {
-                Error::Refused(
-                    "there is no user `postgres`, and root may not run a PostgreSQL server".into(),
-                )
-            })?;
+            let user = postgres()?;
             chown(dir.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(failed)?;
         }
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755))

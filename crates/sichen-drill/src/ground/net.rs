@@ -1,12 +1,14 @@
 //! A network of the drill's own, in which packets can vanish, be lost by chance, and be late.
 //!
 //! # Invariants
-//! - Everything is named after this process and goes with its handle.
+//! - Everything is named after its number, which no other drill has meanwhile, and goes with its handle.
 //! - Rules stand in the drill's own namespaces, never in the machine's.
 //!
 //! # Not here
 //! Holding a packet up ([`super::packets`], in a process of its own).
 
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -26,6 +28,43 @@ pub(crate) struct Net {
     prefix: String,
     /// What holds up packets, one for each namespace.
     holding: Vec<Child>,
+    /// While it is held nobody else has this number.
+    _claim: UnixListener,
+}
+
+/// Networks of drills at once on one machine.
+const MAX_NETS: u32 = 250;
+
+/// A number that no other drill in this network namespace has, and whose bridge and addresses nobody
+/// has: neither this machine's own network nor what a drill that was killed has left.
+async fn claim() -> Result<(u32, UnixListener), Error> {
+    let listed = Command::new("ip").args(["-o", "-4", "addr"]).output().await;
+    let listed = listed.map_err(|e| Error::stage("ip", e))?.stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    for n in 1..=MAX_NETS {
+        // A name in this network namespace, gone with its process however that ends.
+        let name = SocketAddr::from_abstract_name(format!("sichen-drill-net-{n}"));
+        let claim = name.and_then(|name| UnixListener::bind_addr(&name));
+        let is_free = !listed.contains(&format!(" {}.", prefix(n)))
+            && !Path::new(&format!("/sys/class/net/{}", bridge(n))).exists();
+        if let (Ok(claim), true) = (claim, is_free) {
+            return Ok((n, claim));
+        }
+    }
+    Err(Error::stage(
+        "a network of the drill's own",
+        format!(
+            "{MAX_NETS} of them are in use, or left by drills that were killed (`ip link`: sdN)"
+        ),
+    ))
+}
+
+fn bridge(n: u32) -> String {
+    format!("sd{n}")
+}
+
+fn prefix(n: u32) -> String {
+    format!("10.213.{n}")
 }
 
 async fn ip(words: &[&str]) -> Result<(), Error> {
@@ -51,11 +90,13 @@ impl Net {
     /// A bridge, and `workers` namespaces on it.
     pub(crate) async fn make(workers: u32) -> Result<Self, Error> {
         let id = std::process::id();
+        let (n, claim) = claim().await?;
         let mut net = Self {
-            bridge: format!("sd{}", id % 1_000_000),
+            bridge: bridge(n),
             spaces: Vec::new(),
-            prefix: format!("10.213.{}", id % 250),
+            prefix: prefix(n),
             holding: Vec::new(),
+            _claim: claim,
         };
         let server = format!("{}/24", net.server());
         ip(&["link", "add", &net.bridge, "type", "bridge"]).await?;
@@ -66,8 +107,8 @@ impl Net {
         ip(&["link", "set", &net.bridge, "address", &address]).await?;
         ip(&["addr", "add", &server, "dev", &net.bridge]).await?;
         ip(&["link", "set", &net.bridge, "up"]).await?;
-        for n in 1..=workers {
-            let space = format!("sichen-drill-{id}-{n}");
+        for worker in 1..=workers {
+            let space = format!("sichen-drill-{id}-{n}-{worker}");
             ip(&["netns", "add", &space]).await?;
             net.spaces.push(space.clone());
             let outside = net.outside(net.spaces.len() - 1);
@@ -76,7 +117,7 @@ impl Net {
             ])
             .await?;
             ip(&["link", "set", &outside, "master", &net.bridge, "up"]).await?;
-            let address = format!("{}.{n}/24", net.prefix);
+            let address = format!("{}.{worker}/24", net.prefix);
             ip(&["-n", &space, "addr", "add", &address, "dev", "eth0"]).await?;
             ip(&["-n", &space, "link", "set", "eth0", "up"]).await?;
             ip(&["-n", &space, "link", "set", "lo", "up"]).await?;
@@ -99,20 +140,21 @@ impl Net {
         self.spaces.get(worker).map(String::as_str)
     }
 
-    /// What a worker sends to the server goes nowhere; what the server sends to it arrives.
+    /// What a worker sends to the server vanishes, and nobody is told; what the server sends arrives.
     pub(crate) async fn cut(&self, worker: usize) -> Result<(), Error> {
-        let server = format!("{}/32", self.server());
-        match self.space(worker) {
-            Some(space) => ip(&["-n", space, "route", "add", "blackhole", &server]).await,
-            None => Ok(()),
-        }
+        self.one_way("-A", worker).await
     }
 
     /// It arrives again.
     pub(crate) async fn mend(&self, worker: usize) -> Result<(), Error> {
-        let server = format!("{}/32", self.server());
+        self.one_way("-D", worker).await
+    }
+
+    /// No route that leads nowhere: of that the sender is told at once.
+    async fn one_way(&self, change: &str, worker: usize) -> Result<(), Error> {
+        let server = self.server();
         match self.space(worker) {
-            Some(space) => ip(&["-n", space, "route", "del", "blackhole", &server]).await,
+            Some(space) => rule(space, &[change, "OUTPUT", "-d", &server, "-j", "DROP"]).await,
             None => Ok(()),
         }
     }

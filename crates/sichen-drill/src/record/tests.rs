@@ -25,6 +25,7 @@ fn record(conditions: &[(&str, &str)]) -> Record {
         observed_result: Observed {
             verdict: Outcome::Passed,
             stopped: None,
+            unfinished: None,
             findings: Vec::new(),
             checksum_before: String::new(),
             checksum_after: String::new(),

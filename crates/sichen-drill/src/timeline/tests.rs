@@ -25,6 +25,8 @@ fn the_picture_has_instants_tasks_and_the_window_of_the_fault() {
         victim: "worker-1".into(),
         at_us: 2_500_000,
         healed_us: 9_000_000,
+        hit: true,
+        held: Vec::new(),
         in_flight: Vec::new(),
         lost_bytes: 0,
         can_miss: true,

@@ -159,6 +159,9 @@ impl Sim {
     /// A fault hits worker `n`, or its stream to `server`: notes what it held.
     pub(super) fn hit_worker(&mut self, n: usize, server: Option<usize>) {
         let worker = &self.workers[n];
+        if !worker.up {
+            return;
+        }
         let wire = worker.conn.and_then(|conn| self.wires.get(&conn));
         if server.is_some() && wire.map(|wire| wire.server) != server {
             return;
@@ -360,7 +363,12 @@ impl Sim {
                 worker.next_server % self.servers.len()
             });
         let pair = (n, server);
-        let reachable = !self.blocked_up.contains(&pair) && !self.blocked_down.contains(&pair);
+        let blocks = self.blocked_up.get(&pair);
+        let blocked = blocks.or(self.blocked_down.get(&pair)).copied();
+        let reachable = blocked.is_none();
+        if let Some(fault) = blocked {
+            self.took_hold(fault);
+        }
         let (wait, conn) = match (self.servers[server].up, reachable) {
             (true, true) => (self.rng.between(500, 10_000), Some(self.connect(n, server))),
             (false, true) => (self.rng.between(500, 10_000), None),
@@ -424,10 +432,11 @@ impl Sim {
             return;
         };
         wire.open_at_worker = false;
-        if !self.blocked_up.contains(&(wire.worker, wire.server)) {
-            let wait = self.rng.between(1_000, 20_000);
-            self.push_in(wait, Ev::ServerClosed(conn));
+        if let Some(fault) = self.blocked_up.get(&(wire.worker, wire.server)).copied() {
+            return self.took_hold(fault);
         }
+        let wait = self.rng.between(1_000, 20_000);
+        self.push_in(wait, Ev::ServerClosed(conn));
     }
 
     fn start_attempt(&mut self, n: usize, grant: &v1::Grant) {

@@ -1,7 +1,12 @@
 //! What goes wrong, and how it heals.
+//!
+//! # Invariants
+//! - A fault counts once it has taken hold: its server was struck, a message or a call met its broken
+//!   way, a sign that was seen went out. One that found nobody, or was undone before, counts for nothing.
 
 use super::node::Doom;
 use super::{Ev, Sim};
+use crate::store::Broken;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,50 +108,78 @@ impl Sim {
         }
     }
 
+    /// A fault that has begun and will count when it has taken hold of so much.
+    fn pend(&mut self, fault: Fault, of: usize) -> u64 {
+        let id = self.next_fault;
+        self.next_fault += 1;
+        self.pending.insert(id, (fault, of));
+        id
+    }
+
+    /// It has done something; what it does beyond that is the same fault.
+    pub(super) fn took_hold(&mut self, id: u64) {
+        let Some((fault, left)) = self.pending.get_mut(&id) else {
+            return;
+        };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            *self.faults.entry(fault.name()).or_default() += 1;
+            self.pending.remove(&id);
+        }
+    }
+
     pub(super) fn fault(&mut self, fault: Fault) {
         if self.healed {
             return;
         }
         self.plan(fault);
-        *self.faults.entry(fault.name()).or_default() += 1;
+        let id = self.pend(fault, 1);
         let server = self.rng.below(self.servers.len());
         let worker = self.rng.below(self.workers.len());
         let secs = |sim: &mut Self, from: i64, to: i64| sim.rng.between(from, to * 1_000_000);
         match fault {
-            Fault::ServerCrash => self.crash_and_restart(server),
-            Fault::AllCrash => (0..self.servers.len()).for_each(|n| self.crash_and_restart(n)),
+            Fault::ServerCrash => self.crash_and_restart(server, id),
+            Fault::AllCrash => {
+                let all = 0..self.servers.len();
+                let alive = all.clone().filter(|n| self.can_be_struck(*n)).count();
+                self.pending.insert(id, (fault, alive));
+                all.for_each(|n| self.crash_and_restart(n, id));
+            }
             Fault::ServerFreeze => {
                 let wait = match self.options.strike_hellos {
                     // Its worker asks again after 10 s, here or elsewhere.
                     true => secs(self, 9_000_000, 25),
                     false => secs(self, 500_000, 12),
                 };
-                if self.servers[server].up && !self.servers[server].frozen {
+                if self.can_be_struck(server) {
                     self.servers[server].doomed = Some(Doom::Freeze(wait));
+                    self.servers[server].doomed_by = id;
                     if self.rng.chance(300) && !self.options.strike_hellos {
                         self.strike(server);
                     }
                 }
             }
             Fault::ServerCut => {
-                self.cut(server);
+                self.cut(server, id);
                 // With more than two of them, any others too.
                 let others = (0..self.servers.len()).filter(|n| *n != server);
                 let others: Vec<usize> = others.filter(|_| self.servers.len() > 2).collect();
                 for other in others {
                     if self.rng.chance(300) {
-                        self.cut(other);
+                        self.cut(other, id);
                     }
                 }
             }
             Fault::ServerDeaf => {
                 let wait = secs(self, 500_000, 12);
-                self.gate().deaf.insert(server, false);
+                self.gate().deaf.insert(server, Broken::by(id));
                 self.push_in(wait, Ev::Hears(server));
             }
             Fault::SignLost => {
                 let wait = secs(self, 100_000, 5);
-                self.air.goes_out(server);
+                if self.air.goes_out(server) {
+                    self.took_hold(id);
+                }
                 self.push_in(wait, Ev::SignBack(server));
                 // It may learn of it only when it is back.
                 if self.rng.chance(500) {
@@ -156,6 +189,7 @@ impl Sim {
             Fault::WorkerCrash => {
                 let wait = secs(self, 200_000, 10);
                 if self.workers[worker].up {
+                    self.took_hold(id);
                     self.hit_worker(worker, None);
                     self.crash_worker(worker);
                     if self.rng.chance(150) {
@@ -167,6 +201,7 @@ impl Sim {
             Fault::WorkerFreeze => {
                 let wait = secs(self, 500_000, 35);
                 if self.workers[worker].up && !self.workers[worker].frozen {
+                    self.took_hold(id);
                     self.hit_worker(worker, None);
                     self.workers[worker].frozen = true;
                     let life = self.workers[worker].life;
@@ -180,9 +215,9 @@ impl Sim {
                 for server in 0..self.servers.len() {
                     // Even one way is enough: no beat is answered.
                     if up || self.rng.chance(800) {
-                        self.blocked_up.insert((worker, server));
+                        self.blocked_up.insert((worker, server), id);
                     } else {
-                        self.blocked_down.insert((worker, server));
+                        self.blocked_down.insert((worker, server), id);
                     }
                     self.push_in(wait, Ev::Unblock(worker, server));
                 }
@@ -192,10 +227,10 @@ impl Sim {
                 let wait = secs(self, 500_000, 25);
                 let up = fault == Fault::LinkCut || self.rng.chance(500);
                 if up {
-                    self.blocked_up.insert((worker, server));
+                    self.blocked_up.insert((worker, server), id);
                 }
                 if fault == Fault::LinkCut || !up {
-                    self.blocked_down.insert((worker, server));
+                    self.blocked_down.insert((worker, server), id);
                 }
                 self.push_in(wait, Ev::Unblock(worker, server));
             }
@@ -210,7 +245,7 @@ impl Sim {
             && alone
         {
             for other in (0..self.servers.len()).filter(|other| *other != n) {
-                self.gate().cut.insert(other, false);
+                self.gate().cut.insert(other, Broken::default());
                 self.push_in(wait, Ev::Uncut(other));
             }
         }
@@ -218,16 +253,21 @@ impl Sim {
     }
 
     /// Cuts a server from the store.
-    fn cut(&mut self, server: usize) {
+    fn cut(&mut self, server: usize, fault: u64) {
         let wait = self.rng.between(500_000, 12_000_000);
-        self.gate().cut.insert(server, false);
+        self.gate().cut.insert(server, Broken::by(fault));
         self.push_in(wait, Ev::Uncut(server));
     }
 
-    fn crash_and_restart(&mut self, n: usize) {
+    fn can_be_struck(&self, n: usize) -> bool {
+        self.servers[n].up && !self.servers[n].frozen
+    }
+
+    fn crash_and_restart(&mut self, n: usize, fault: u64) {
         let wait = self.rng.between(300_000, 12_000_000);
-        if self.servers[n].up && !self.servers[n].frozen {
+        if self.can_be_struck(n) {
             self.servers[n].doomed = Some(Doom::Crash(wait));
+            self.servers[n].doomed_by = fault;
             if self.rng.chance(500) {
                 self.strike(n);
             }

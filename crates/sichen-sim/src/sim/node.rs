@@ -76,6 +76,8 @@ pub(super) struct Server {
     pub deferred: Vec<Ev>,
     /// Fails in this way as soon as one of its writes is on its way.
     pub doomed: Option<Doom>,
+    /// By this fault.
+    pub doomed_by: u64,
     engine: Option<(Arc<Engine>, Arc<Port>)>,
     pace: BTreeMap<Duty, Pace>,
 }
@@ -351,9 +353,12 @@ impl Sim {
             if let Some(wire) = self.wires.get_mut(&conn) {
                 wire.open_at_server = false;
                 let pair = (wire.worker, n);
-                if !self.blocked_down.contains(&pair) {
-                    let wait = self.rng.between(1_000, 50_000);
-                    self.push_in(wait, Ev::WorkerClosed(conn));
+                match self.blocked_down.get(&pair).copied() {
+                    Some(fault) => self.took_hold(fault),
+                    None => {
+                        let wait = self.rng.between(1_000, 50_000);
+                        self.push_in(wait, Ev::WorkerClosed(conn));
+                    }
                 }
             }
         }
@@ -364,7 +369,11 @@ impl Sim {
         if self.gate().open.get(&n).is_some_and(|open| *open > 0) {
             *self.hits.entry("open transaction").or_default() += 1;
         }
-        match self.servers[n].doomed.take() {
+        let doom = self.servers[n].doomed.take();
+        if doom.is_some() {
+            self.took_hold(self.servers[n].doomed_by);
+        }
+        match doom {
             Some(Doom::Freeze(wait)) => {
                 self.servers[n].frozen = true;
                 let life = self.servers[n].life;
@@ -415,9 +424,9 @@ impl Sim {
         let Some(wire) = self.wires.get_mut(&conn).filter(|w| w.open_at_worker) else {
             return;
         };
-        if self.blocked_up.contains(&(wire.worker, wire.server)) {
+        if let Some(fault) = self.blocked_up.get(&(wire.worker, wire.server)).copied() {
             wire.held_up.push(message);
-            return;
+            return self.took_hold(fault);
         }
         wire.last_up = (self.now + wait).max(wire.last_up + 1);
         let at = wire.last_up;
@@ -440,7 +449,8 @@ impl Sim {
         );
         if answer && lose {
             // On a stream nothing is lost alone: it breaks, and the answer with it.
-            *self.faults.entry(LOST_ANSWER).or_default() += 1;
+            // Whoever has hung up meanwhile misses nothing.
+            *self.faults.entry(LOST_ANSWER).or_default() += u64::from(wire.open_at_worker);
             match message {
                 Down::FinishAck(_) => *self.hits.entry("unsent report").or_default() += 1,
                 Down::Grant(_) => *self.hits.entry("live lease").or_default() += 1,
@@ -451,9 +461,9 @@ impl Sim {
             self.push_in(wait, Ev::ServerClosed(conn));
             return;
         }
-        if self.blocked_down.contains(&(wire.worker, wire.server)) {
+        if let Some(fault) = self.blocked_down.get(&(wire.worker, wire.server)).copied() {
             wire.held_down.push(message);
-            return;
+            return self.took_hold(fault);
         }
         wire.last_down = (self.now + wait).max(wire.last_down + 1);
         let at = wire.last_down;

@@ -172,16 +172,66 @@ fn a_duty_that_waits_for_a_lock_goes_on() {
     }
 }
 
+/// Nothing but what `change` turns on goes wrong, each second or so.
+fn only(change: impl FnOnce(&mut Options)) -> sim::Outcome {
+    let mut options = shorter(1);
+    for part in sichen_sim::shrink::PARTS {
+        options
+            .set(&format!("{part}=off"))
+            .expect("a part of the menu");
+    }
+    change(&mut options);
+    let outcome = sim::run(options, false);
+    assert!(outcome.is_ok(), "{outcome}");
+    outcome
+}
+
+/// 90 times or so each: most of the links carry no stream, most of the servers are down already.
+#[test]
+fn a_fault_that_found_nobody_is_not_counted() {
+    let cuts = only(|o| {
+        (o.link_cut, o.workers, o.servers) = (Some(1_000), 1, 5);
+    });
+    let counted = cuts.faults["link cut"];
+    assert!((1..45).contains(&counted), "{counted} cuts took hold");
+
+    let crashes = only(|o| o.server_crash = Some(500));
+    let counted = crashes.faults["server crash"];
+    let kind = |kind: Kind| crashes.history.iter().filter(|e| e.kind == kind).count() as u64;
+    let starts = kind(Kind::NodeRegistered);
+    // Each crash is followed by a start, which may be killed before it has registered.
+    assert!(counted > 5, "{counted} crashes");
+    assert!(
+        counted < 120,
+        "{counted} crashes of the 180 that were tried, {starts} starts"
+    );
+}
+
 #[test]
 fn the_same_seed_twice_is_the_same_history() {
     let mut hashes = Vec::new();
-    for seed in 1..=5 {
-        let first = sim::run(shorter(seed), false);
-        let second = sim::run(shorter(seed), true);
+    // On both stores: 10 is on SQLite. And with more work than slots.
+    let seeds = [1, 2, 3, 4, 10].map(Options::of).into_iter();
+    let saturated = [1, 10].map(Options::saturated);
+    let all = seeds.chain(saturated).map(|options| Options {
+        unsafe_secs: 30,
+        ..options
+    });
+    let all: Vec<Options> = all.collect();
+    assert_eq!(all.iter().filter(|options| options.sqlite).count(), 2);
+    for options in all.clone() {
+        let seed = options.seed;
+        let first = sim::run(options.clone(), false);
+        let second = sim::run(options, true);
         assert_eq!(first.hash, second.hash, "seed {seed} went two ways");
         assert_eq!(first.history, second.history);
         hashes.push(first.hash);
     }
+    hashes.sort_unstable();
     hashes.dedup();
-    assert_eq!(hashes.len(), 5, "different seeds gave the same history");
+    assert_eq!(
+        hashes.len(),
+        all.len(),
+        "different seeds gave the same history"
+    );
 }

@@ -109,9 +109,26 @@ impl Arguments {
         options
     }
 
+    /// The rule that is left out.
+    #[cfg(feature = "zoo")]
+    fn zoo(&self) -> Option<&str> {
+        self.zoo.as_deref()
+    }
+
+    #[cfg(not(feature = "zoo"))]
+    fn zoo(&self) -> Option<&str> {
+        None
+    }
+
     /// The words that play a seed again, smaller by `changes`.
     fn replay(&self, seed: u64, changes: &[String]) -> String {
-        let mut words = format!("cargo run --profile sim -p sichen-sim -- --seeds {seed}");
+        let (features, zoo) = match self.zoo() {
+            // The rule that is left out is a feature of the build.
+            Some(name) => (" --features zoo", format!(" --zoo {name}")),
+            None => ("", String::new()),
+        };
+        let mut words =
+            format!("cargo run --profile sim -p sichen-sim{features} -- --seeds {seed}{zoo}");
         if self.two_servers {
             words.push_str(" --two-servers");
         }
@@ -383,3 +400,6 @@ fn keep(folder: &Path, outcome: &Outcome) -> io::Result<()> {
     }
     fs::write(folder.join(format!("seed-{seed}.events.jsonl")), &lines)
 }
+
+#[cfg(test)]
+mod tests;
