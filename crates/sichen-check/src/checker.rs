@@ -6,6 +6,7 @@
 mod backfills;
 mod births;
 mod capacities;
+mod decisions;
 mod duties;
 mod end;
 mod lost;

@@ -66,12 +66,27 @@ pub enum Heard {
     Lost,
 }
 
+/// What a node shows of itself: as much of its number as a sign has room for. Two nodes of the same sign are
+/// 2^32 numbers apart, and a dead one would pass for the other until its lease ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeSign(pub u32);
+
+impl NodeSign {
+    /// The sign of `node`: the lower bits of its number.
+    #[must_use]
+    pub fn of(node: NodeId) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower bits are meant")]
+        let low = node.0 as u32;
+        Self(low)
+    }
+}
+
 /// A node's way to be seen by its peers, to see them, and to tell them.
 pub trait Beacon: Send + Sync + fmt::Debug + 'static {
     /// Shows that `node` lives, and no other node that was shown before. Never waits.
     fn show(&self, node: Option<NodeId>);
-    /// The nodes that show themselves now; `None` if that can't be told.
-    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>>;
+    /// The signs of the nodes that show themselves now; `None` if that can't be told.
+    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeSign>>>;
     /// Tells all peers. Never waits.
     fn tell(&self, hint: Hint);
     /// The next thing that is heard.
@@ -85,7 +100,7 @@ pub struct NoBeacon;
 impl Beacon for NoBeacon {
     fn show(&self, _: Option<NodeId>) {}
 
-    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>> {
+    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeSign>>> {
         Box::pin(async { Ok(None) })
     }
 

@@ -479,11 +479,7 @@ impl Engine {
             }
             Stumble::Panicked(_) => return,
         };
-        // Only what keeps workers from beating as well.
-        if matches!(
-            error,
-            Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }
-        ) {
+        if tells_of_outage(duty, error, first) {
             self.reaper.store_is_lost();
         }
         // A duty may have gone to another.
@@ -494,6 +490,18 @@ impl Engine {
             tracing::warn!(duty, %error, "the duty could not be done; it will be tried again");
         }
     }
+}
+
+/// Whether an error of a duty's step says that workers could not beat either, so that nothing is to expire
+/// for one session. A duty alone may fail for as long as it likes, by a query of its own that takes too long
+/// or too much: that it began to fail is a sign, that it goes on is none. What every node does in short
+/// steps is one each time.
+fn tells_of_outage(duty: &str, error: &Error, first: bool) -> bool {
+    let out_of_reach = matches!(
+        error,
+        Error::Unavailable(_) | Error::ReadOnly(_) | Error::Unknown { .. }
+    );
+    out_of_reach && (first || matches!(duty, "coordinate" | "reap"))
 }
 
 impl Hint {

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sichen_core::beacon::{Beacon, Heard, Hint};
+use sichen_core::beacon::{Beacon, Heard, Hint, NodeSign};
 use sichen_core::ids::NodeId;
 use sichen_core::port::Answer;
 
@@ -32,9 +32,11 @@ impl Air {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sign of server `n` is out, and whatever it shows from now on.
-    pub fn goes_out(&self, n: usize) {
-        self.lock().out.insert(n);
+    /// The sign of server `n` is out, and whatever it shows from now on. Whether there was one to be
+    /// seen until now.
+    pub fn goes_out(&self, n: usize) -> bool {
+        let mut air = self.lock();
+        air.out.insert(n) && air.shown.contains_key(&n)
     }
 
     /// The sign of server `n` is seen again, if it shows one.
@@ -69,10 +71,11 @@ impl Beacon for Sign {
         };
     }
 
-    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>> {
+    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeSign>>> {
         let air = self.air.lock();
         let seen = air.shown.iter().filter(|(n, _)| !air.out.contains(n));
-        let seen = (!air.out.contains(&self.server)).then(|| seen.map(|(_, id)| *id).collect());
+        let seen = (!air.out.contains(&self.server))
+            .then(|| seen.map(|(_, id)| NodeSign::of(*id)).collect());
         Box::pin(async move { Ok(seen) })
     }
 

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use sichen_check::{Acknowledged, Invariant, Outcome};
 use sichen_core::event::{Entity, Event, Kind};
-use sichen_core::ids::{Occasion, RunId, SessionId, ShardKey, Term, Token};
+use sichen_core::ids::{JobUid, Occasion, RunId, SessionId, ShardKey, Term, Token};
 use sichen_core::lifecycle::{RunState, ShardState};
-use sichen_core::model::Hold;
+use sichen_core::model::{Decision, Hold};
 use sichen_core::name::Name;
 
 use crate::history::{History, Rng, minute, valid};
@@ -26,6 +26,11 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         "an instant was passed over",
         Invariant::I2,
         pass_over_instant,
+    ),
+    (
+        "a record spans an instant that it does not count",
+        Invariant::I2,
+        count_one_less,
     ),
     (
         "an instant has a run and a decision",
@@ -334,6 +339,32 @@ fn pass_over_instant(h: &mut History, rng: &mut Rng) -> bool {
     h.dump.decisions.retain(|(job, d)| {
         !(*job == uid && gone["from"].as_i64() == Some(d.from.as_microsecond()))
     });
+    true
+}
+
+fn count_one_less(h: &mut History, rng: &mut Rng) -> bool {
+    let counts = |e: &Event| {
+        e.kind == Kind::ScheduleAdvanced && data(e, "decisions")[0]["count"].as_u64() > Some(0)
+    };
+    let Some(n) = find(h, rng, counts) else {
+        return false;
+    };
+    let Entity::Job(uid) = h.dump.events[n].entity else {
+        return false;
+    };
+    let mut decisions = data(&h.dump.events[n], "decisions");
+    let (from, count) = (
+        decisions[0]["from"].as_i64(),
+        decisions[0]["count"].as_u64().expect("a number"),
+    );
+    decisions[0]["count"] = (count - 1).into();
+    set_data(&mut h.dump.events[n], "decisions", decisions);
+    let row =
+        |(job, d): &&mut (JobUid, Decision)| *job == uid && from == Some(d.from.as_microsecond());
+    let Some((_, row)) = h.dump.decisions.iter_mut().find(row) else {
+        return false;
+    };
+    row.count -= 1;
     true
 }
 

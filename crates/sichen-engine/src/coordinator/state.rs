@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use sichen_core::beacon::NodeSign;
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::members::Members;
 use sichen_core::model::{Duty, DutyKey, Node};
@@ -203,8 +204,8 @@ impl State {
     }
 
     /// Whether the sign of one of `peers` is out that was seen before.
-    pub fn misses(&self, peers: &[NodeId], shown: Option<&BTreeSet<NodeId>>) -> bool {
-        let is_out = |id: &NodeId| shown.is_some_and(|shown| !shown.contains(id));
+    pub fn misses(&self, peers: &[NodeId], shown: Option<&BTreeSet<NodeSign>>) -> bool {
+        let is_out = |id: &NodeId| shown.is_some_and(|shown| !shown.contains(&NodeSign::of(*id)));
         peers
             .iter()
             .any(|id| self.signs.contains_key(id) && is_out(id))
@@ -215,7 +216,7 @@ impl State {
     pub fn judge_signs(
         &mut self,
         peers: &[NodeId],
-        shown: Option<&BTreeSet<NodeId>>,
+        shown: Option<&BTreeSet<NodeSign>>,
         steady: Timestamp,
     ) -> (BTreeSet<NodeId>, BTreeSet<NodeId>) {
         let (mut gone, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
@@ -225,7 +226,7 @@ impl State {
         };
         self.signs.retain(|id, _| peers.contains(id));
         for id in peers {
-            if shown.contains(id) {
+            if shown.contains(&NodeSign::of(*id)) {
                 self.signs.insert(*id, None);
                 continue;
             }
@@ -349,3 +350,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

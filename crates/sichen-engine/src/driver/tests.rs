@@ -16,3 +16,25 @@ fn a_step_that_panics_has_failed_and_ends_no_loop() {
         _ => panic!("the step panicked, and that was not seen"),
     }
 }
+
+#[test]
+fn a_duty_that_goes_on_failing_alone_keeps_no_dead_workers_session() {
+    let lost = Error::Unavailable("temporary file size exceeds its limit (53400)".to_owned());
+    for duty in [
+        "janitor", "alerts", "backfill", "trigger", "dispatch", "preempt",
+    ] {
+        assert!(tells_of_outage(duty, &lost, true), "{duty} began to fail");
+        assert!(
+            !tells_of_outage(duty, &lost, false),
+            "{duty} goes on failing"
+        );
+    }
+    for duty in ["coordinate", "reap"] {
+        assert!(
+            tells_of_outage(duty, &lost, false),
+            "{duty} goes on failing"
+        );
+    }
+    let busy = Error::Busy("a row is locked (55P03)".to_owned());
+    assert!(!tells_of_outage("reap", &busy, true));
+}

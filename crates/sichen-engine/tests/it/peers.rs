@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
-use sichen_core::beacon::{Beacon, Heard, Hint};
+use sichen_core::beacon::{Beacon, Heard, Hint, NodeSign};
 use sichen_core::ids::NodeId;
 use sichen_core::members::Members;
 use sichen_core::model::{DutyKey, PARTITIONS};
@@ -36,8 +36,10 @@ impl Beacon for Sign {
         };
     }
 
-    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>> {
-        let seen = self.air.0.lock().unwrap().values().copied().collect();
+    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeSign>>> {
+        let air = self.air.0.lock().unwrap();
+        let seen = air.values().map(|id| NodeSign::of(*id)).collect();
+        drop(air);
         Box::pin(async move { Ok(Some(seen)) })
     }
 

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sichen_core::beacon::{Beacon, Heard, Hint};
+use sichen_core::beacon::{Beacon, Heard, Hint, NodeSign};
 use sichen_core::ids::NodeId;
 use sichen_core::port::{Answer, Error};
 use tokio::sync::{Notify, mpsc};
@@ -244,7 +244,7 @@ impl PostgresBeacon {
         }
     }
 
-    async fn seen(&self) -> Result<Option<BTreeSet<NodeId>>> {
+    async fn seen(&self) -> Result<Option<BTreeSet<NodeSign>>> {
         let Some((client, place)) = self.lock().open.clone() else {
             return Ok(None);
         };
@@ -255,9 +255,10 @@ impl PostgresBeacon {
         let Ok(rows) = tokio::time::timeout(LOOK, rows).await else {
             return Ok(None);
         };
-        let id = |row: tokio_postgres::Row| NodeId(row.get::<_, i64>(0).cast_unsigned());
+        let sign =
+            |row: tokio_postgres::Row| u32::try_from(row.get::<_, i64>(0)).ok().map(NodeSign);
         let rows = rows.map_err(|e| fault(&e).0)?;
-        Ok(Some(rows.into_iter().map(id).collect()))
+        Ok(Some(rows.into_iter().filter_map(sign).collect()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -271,7 +272,7 @@ impl Beacon for PostgresBeacon {
         self.changed.notify_one();
     }
 
-    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeId>>> {
+    fn look(&self) -> Answer<'_, Option<BTreeSet<NodeSign>>> {
         Box::pin(self.seen())
     }
 
@@ -306,15 +307,9 @@ enum End {
     Pooled,
 }
 
-/// The second half of a lock's key: of a node's number, which rises slowly, the lower bits.
-fn half(node: NodeId) -> i32 {
-    #[expect(clippy::cast_possible_truncation, reason = "the lower bits are meant")]
-    let low = node.0 as u32;
-    low.cast_signed()
-}
-
 async fn ask(client: &Client, query: &str, place: i32, node: NodeId) -> Result<bool> {
-    let node = half(node);
+    // The second half of a lock's key.
+    let node = NodeSign::of(node).0.cast_signed();
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
         [(&place, Type::INT4), (&node, Type::INT4)];
     let rows = client.query_typed(query, &values).await;

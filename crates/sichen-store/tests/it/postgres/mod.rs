@@ -2,6 +2,7 @@
 //!
 //! Each test starts a server of its own; the claims share one, each in a schema of its own.
 
+mod beacon;
 mod clock;
 mod faults;
 mod held;
