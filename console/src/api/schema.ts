@@ -1421,6 +1421,16 @@ export interface components {
              */
             refused_reports: number;
             /**
+             * @description What it returned: JSON, as the worker wrote it, at most 4,096 bytes. Absent if it returned nothing, or
+             *     more than that.
+             */
+            result?: string | null;
+            /**
+             * Format: int64
+             * @description How many bytes it returned, where they were too many to be kept.
+             */
+            result_bytes?: number | null;
+            /**
              * Format: int64
              * @description The session that held it.
              */

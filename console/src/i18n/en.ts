@@ -405,6 +405,8 @@ export const en = {
     checkpoint: "Checkpoint",
     fromCheckpoint: (seq: number) => `began from checkpoint ${n(seq)}`,
     fromStart: "began from the start",
+    returned: "Result",
+    tooLong: (bytes: number) => `${n(bytes)} bytes, too many to be kept`,
     refused: (count: number) => s(count, "late report was refused", "late reports were refused"),
     failure: "Last failure",
     takeovers: "Takeovers",

@@ -394,6 +394,8 @@ export const zh: Messages = {
     checkpoint: "检查点",
     fromCheckpoint: (seq) => `从检查点 ${n(seq)} 开始`,
     fromStart: "从头开始",
+    returned: "结果",
+    tooLong: (bytes: number) => `${n(bytes)} 字节，太长，没有保存`,
     refused: (count) => `拒绝了 ${n(count)} 个迟到的报告`,
     failure: "最近的失败",
     takeovers: "接管次数",

@@ -213,6 +213,11 @@ function AttemptCard({
           <Code>{attempt.failure.code}</Code> {attempt.failure.message}
         </Text>
       )}
+      {(attempt.result ?? attempt.result_bytes) != null && (
+        <Text size="sm" mt={4} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
+          {words.returned} <Code>{attempt.result ?? words.tooLong(attempt.result_bytes ?? 0)}</Code>
+        </Text>
+      )}
       {shown ? (
         <Tabs defaultValue="stdout" mt="xs" keepMounted={false}>
           <Tabs.List mb={6}>

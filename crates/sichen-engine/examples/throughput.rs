@@ -17,7 +17,7 @@ use sichen_core::ids::{JobUid, Occasion, OpId, Revision, SessionId};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, WorkerIdentity};
 use sichen_core::name::Name;
-use sichen_core::port::{ApplyJob, CreateVerdict, Op, Store};
+use sichen_core::port::{ApplyJob, CreateVerdict, Op, Returned, Store};
 use sichen_engine::context::{IdSource, RandomIds};
 use sichen_engine::courier::{Courier, ToWorker};
 use sichen_engine::driver::{Engine, Settings};
@@ -158,6 +158,7 @@ async fn run(engine: &Engine, mail: &Mail, shards: u32, slots: u32) {
                     progress: None,
                     plan: None,
                     run_key: String::new(),
+                    returned: Returned::Nothing,
                 },
                 other => panic!("{other:?}"),
             });

@@ -27,7 +27,7 @@ use sichen_core::model::{Appearance, Failure, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
     CheckpointVerdict, Error, Granted, MAX_BATCH, Register, RegisterVerdict, RenewVerdict,
-    Reporter, SaveCheckpoint,
+    Reporter, Returned, SaveCheckpoint,
 };
 
 use crate::context::{Context, facts};
@@ -187,6 +187,7 @@ impl Sessions {
             progress: None,
             plan: None,
             run_key: String::new(),
+            returned: Returned::Nothing,
         });
         journal.extend(self.report(from, lost.collect()).await);
         self.context.meter.session("registered");
@@ -396,6 +397,7 @@ impl Sessions {
             progress: None,
             plan: None,
             run_key: String::new(),
+            returned: Returned::Nothing,
         });
         let actor = self.coordinator.actor();
         for verdict in self.report(&*actor, released.collect()).await {
@@ -455,6 +457,7 @@ impl Sessions {
             progress: None,
             plan: None,
             run_key: String::new(),
+            returned: Returned::Nothing,
         });
         Ok(rejected.collect())
     }

@@ -14,7 +14,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::place::Offer;
-use sichen_core::port::{CheckpointVerdict, Error, Reporter, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Error, Reporter, Returned, SaveCheckpoint};
 use sichen_engine::courier::{Courier, StopReason, ToWorker};
 use sichen_engine::driver::Engine;
 use sichen_engine::sessions::{
@@ -430,6 +430,7 @@ fn from_finish(finish: v1::Finish) -> Option<Report> {
         }),
         plan: None,
         run_key: finish.run_key,
+        returned: Returned::of(&finish.result),
     })
 }
 
@@ -463,6 +464,7 @@ fn from_reject(reject: &v1::Reject) -> Option<Report> {
         progress: None,
         plan: None,
         run_key: String::new(),
+        returned: Returned::Nothing,
     })
 }
 

@@ -67,7 +67,7 @@ pub fn builder(config: Config, postgres: Option<Postgres>) -> Result<Builder, Er
     process::sweep(&containment, data_dir.uid(), &attempts)?;
     let mut builder = Worker::builder()
         .pool(config.pool)
-        .slots(config.slots)
+        .slots(process::files::ask_for(config.slots))
         .grace_ms(config.grace_ms)
         .drain_grace_ms(config.drain_grace_ms)
         .build_info(concat!("sichen ", env!("CARGO_PKG_VERSION")));

@@ -18,7 +18,7 @@ use crate::capacity::Uses;
 use crate::dispatch::preempt::Recall;
 use crate::ids::{BackfillId, JobUid, RunId, SessionId, ShardNo};
 use crate::model::{Checkpoint, Failure, Progress, Run};
-use crate::port::NewRun;
+use crate::port::{NewRun, Returned};
 
 /// A run was written.
 #[must_use]
@@ -142,6 +142,7 @@ pub fn attempt_ended(
     ended: &Committed,
     failure: Option<&Failure>,
     held_until: Option<Timestamp>,
+    returned: &Returned,
 ) -> Value {
     let (code, message) = failure.map_or(("", ""), |f| (f.code.as_str(), f.message.as_str()));
     let end = ended.transition.end.word();
@@ -152,6 +153,11 @@ pub fn attempt_ended(
     }
     if let Some(until) = held_until {
         told["held_until"] = json!(until.as_microsecond());
+    }
+    match returned {
+        Returned::Nothing => {}
+        Returned::Json(text) => told["result"] = json!(text),
+        Returned::TooLong(bytes) => told["result_bytes"] = json!(bytes),
     }
     told
 }

@@ -455,6 +455,37 @@ pub struct Said {
     pub run_key: String,
     /// How it ended.
     pub end: AttemptEnd,
+    /// What it returned.
+    pub returned: Returned,
+}
+
+/// What an attempt returned that succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Returned {
+    /// Nothing, or what is kept elsewhere (a plan).
+    #[default]
+    Nothing,
+    /// JSON, at most [`MAX_RETURNED_BYTES`].
+    Json(String),
+    /// So many bytes that only their number is kept.
+    TooLong(usize),
+}
+
+/// What an attempt returned is kept in its event up to so many bytes.
+pub const MAX_RETURNED_BYTES: usize = 4_096;
+
+impl Returned {
+    /// What is kept of `json`, which is said to be JSON; of other bytes only how many.
+    #[must_use]
+    pub fn of(json: &[u8]) -> Self {
+        let text = std::str::from_utf8(json).ok();
+        let text = text.filter(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
+        match text {
+            _ if json.is_empty() => Returned::Nothing,
+            Some(text) if json.len() <= MAX_RETURNED_BYTES => Returned::Json(text.to_owned()),
+            _ => Returned::TooLong(json.len()),
+        }
+    }
 }
 
 impl Finish {

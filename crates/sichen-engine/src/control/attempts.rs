@@ -41,6 +41,10 @@ pub struct Attempt {
     pub code: String,
     /// For people.
     pub message: String,
+    /// What it returned, as JSON; empty if nothing, or if it was too long to be kept.
+    pub result: String,
+    /// How many bytes it returned, if they were too many to be kept.
+    pub result_bytes: Option<u64>,
 }
 
 impl Control {
@@ -113,6 +117,8 @@ pub fn fold(events: &[Event]) -> Vec<Attempt> {
                 attempts[i].end = text("end");
                 attempts[i].code = text("code");
                 attempts[i].message = text("message");
+                attempts[i].result = text("result");
+                attempts[i].result_bytes = data["result_bytes"].as_u64();
             }
             _ => {}
         }

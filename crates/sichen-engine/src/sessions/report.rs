@@ -367,6 +367,7 @@ fn finish(report: Report, transition: Transition, expand: Option<Vec<Descriptor>
         said: Said {
             run_key: report.run_key,
             end: report.ending.attempt_end(),
+            returned: report.returned,
         },
     }
 }

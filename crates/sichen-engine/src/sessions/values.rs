@@ -9,7 +9,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Failure, Progress, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::place::Offer;
-use sichen_core::port::Reporter;
+use sichen_core::port::{Reporter, Returned};
 
 use crate::courier::StopReason;
 
@@ -133,6 +133,8 @@ pub struct Report {
     pub plan: Option<Plan>,
     /// What the worker calls the run; empty if it has forgotten.
     pub run_key: String,
+    /// What it returned.
+    pub returned: Returned,
 }
 
 /// Who hands reports in.

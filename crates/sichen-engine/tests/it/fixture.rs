@@ -13,7 +13,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Run, Shard, WorkerIdentity};
 use sichen_core::name::Name;
 use sichen_core::place::Offer;
-use sichen_core::port::{ApplyJob, ApplyVerdict, CreateVerdict, Op, Page, Store};
+use sichen_core::port::{ApplyJob, ApplyVerdict, CreateVerdict, Op, Page, Returned, Store};
 use sichen_core::schedule::zones::Zones;
 use sichen_engine::context::IdSource;
 use sichen_engine::courier::{Courier, ToWorker};
@@ -240,6 +240,7 @@ pub fn report(key: ShardKey, token: Token, ending: Ending) -> Report {
         progress: None,
         plan: None,
         run_key: "a:manual:key".to_owned(),
+        returned: Returned::Nothing,
     }
 }
 

@@ -12,7 +12,7 @@ use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::{Appearance, Checkpoint, Failure, Progress, WorkerIdentity, run_key};
 use sichen_core::name::Name;
 use sichen_core::place::{MAX_LABELS, MAX_RESOURCES, Offer, Resources, quantity};
-use sichen_core::port::{CheckpointVerdict, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Returned, SaveCheckpoint};
 use sichen_core::timeouts::Overrun;
 use sichen_core::trace::TraceId;
 use sichen_engine::courier::{StopReason, ToWorker};
@@ -259,6 +259,7 @@ pub(super) fn report(finish: v1::Finish) -> Option<Report> {
         progress: finish.counters.as_ref().map(progress),
         plan,
         run_key: clean(&finish.run_key, 512),
+        returned: Returned::of(&finish.result),
     })
 }
 

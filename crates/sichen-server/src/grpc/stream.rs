@@ -7,7 +7,7 @@ use sichen_core::ids::{SessionId, ShardKey, Token};
 use sichen_core::lifecycle::shard::Ending;
 use sichen_core::model::Failure;
 use sichen_core::name::Name;
-use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, Reporter, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Error, MAX_BATCH, Reporter, Returned, SaveCheckpoint};
 use sichen_engine::driver::Engine;
 use sichen_engine::sessions::{
     Beat, BeatAnswer, Hello, HelloAnswer, Report, ReportVerdict, Source,
@@ -576,6 +576,7 @@ fn rejected(reject: v1::Reject) -> Option<Report> {
         progress: None,
         plan: None,
         run_key: String::new(),
+        returned: Returned::Nothing,
     })
 }
 

@@ -359,5 +359,7 @@ pub(super) fn attempt(attempt: &Attempt) -> wire::Attempt {
         refused_reports: attempt.refused,
         started_at: attempt.started_at.map(|t| t.to_string()),
         ended_at: attempt.ended_at.map(|t| t.to_string()),
+        result: said(&attempt.result),
+        result_bytes: attempt.result_bytes,
     }
 }

@@ -14,6 +14,7 @@ use sichen_core::model::{Checkpoint, DutyKey, Run};
 use sichen_core::name::Name;
 use sichen_core::port::{
     Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
+    Returned,
 };
 use sichen_core::timeouts::{self, Timeouts};
 use sichen_core::zoo;
@@ -306,6 +307,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Vec<Reap
             raise_token: !zoo::is("reap-keeps-token"),
             dead_by: reap.dead_by,
             expand: None,
+            returned: Returned::Nothing,
         };
         verdicts.push(ReapVerdict::Reaped(shards::end_attempt(
             tx, reap.key, ended,

@@ -8,7 +8,7 @@ use sichen_core::layout::Descriptor;
 use sichen_core::lifecycle::shard::Transition;
 use sichen_core::lifecycle::{RunState, ShardState, told};
 use sichen_core::model::{Failure, Progress};
-use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, SaveCheckpoint};
+use sichen_core::port::{CheckpointVerdict, Finish, FinishVerdict, Returned, SaveCheckpoint};
 use sichen_core::timeouts;
 use sichen_core::zoo;
 
@@ -59,6 +59,7 @@ pub(super) fn finish(tx: &mut Tx<'_>, f: Finish) -> FinishVerdict {
         raise_token: false,
         dead_by: None,
         expand: f.expand,
+        returned: f.said.returned,
     };
     FinishVerdict::Accepted(end_attempt(tx, f.key, ended))
 }
@@ -81,6 +82,7 @@ pub(super) struct Ended {
     /// When its task tree is surely gone; `None` if its worker has confirmed that.
     pub dead_by: Option<Timestamp>,
     pub expand: Option<Vec<Descriptor>>,
+    pub returned: Returned,
 }
 
 /// Ends the running attempt of `key`; returns the run's outcome if that settled it.
@@ -124,7 +126,7 @@ pub(super) fn end_attempt(tx: &mut Tx<'_>, key: ShardKey, ended: Ended) -> Optio
         held.remove(&key);
     }
     let until = held_until(&uses, ended.dead_by, now);
-    let data = told::attempt_ended(&committed, failure.as_ref(), until);
+    let data = told::attempt_ended(&committed, failure.as_ref(), until, &ended.returned);
     capacities::end(tx, key, held_under, &uses, until);
     let happened = Happened {
         attempt: Some(attempt),

@@ -16,7 +16,8 @@ use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
 use sichen_core::model::{DutyKey, Run, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
+    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap,
+    ReapVerdict, Returned,
 };
 use sichen_core::timeouts::{self, Timeouts};
 
@@ -460,6 +461,7 @@ pub(super) async fn reap(tx: &mut Tx, fence: &Fence, reaps: Vec<Reap>) -> Result
             raise_token: true,
             dead_by: reap.dead_by,
             expand: None,
+            returned: Returned::Nothing,
         };
         verdicts.push(ReapVerdict::Reaped(
             shards::end_attempt(tx, row, ended).await?,

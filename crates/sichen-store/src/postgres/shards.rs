@@ -13,7 +13,7 @@ use sichen_core::lifecycle::shard::Transition;
 use sichen_core::lifecycle::{RunState, ShardState, told};
 use sichen_core::model::{Failure, Progress, Run, Shard};
 use sichen_core::port::{
-    CheckpointVerdict, Error, Finish, FinishVerdict, Page, SaveCheckpoint, ShardFacts,
+    CheckpointVerdict, Error, Finish, FinishVerdict, Page, Returned, SaveCheckpoint, ShardFacts,
 };
 use sichen_core::timeouts;
 
@@ -121,6 +121,7 @@ async fn finish(tx: &mut Tx, f: Finish) -> Result<FinishVerdict> {
         raise_token: false,
         dead_by: None,
         expand: f.expand,
+        returned: f.said.returned,
     };
     Ok(FinishVerdict::Accepted(end_attempt(tx, row, ended).await?))
 }
@@ -141,6 +142,7 @@ pub(super) struct Ended {
     /// When its task tree is surely gone; `None` if its worker has confirmed that.
     pub dead_by: Option<Timestamp>,
     pub expand: Option<Vec<Descriptor>>,
+    pub returned: Returned,
 }
 
 /// Ends the running attempt of a shard; returns the run's outcome if that settled it.
@@ -202,7 +204,7 @@ pub(super) async fn end_attempt(
     tx.shard_changed(key);
     let uses = &run.terms.uses;
     let until = held_until(uses, ended.dead_by, tx.now);
-    let data = told::attempt_ended(&committed, failure, until);
+    let data = told::attempt_ended(&committed, failure, until, &ended.returned);
     capacities::end(tx, key, shard.token, uses, until);
     let happened = Happened {
         attempt: Some(shard.attempt),

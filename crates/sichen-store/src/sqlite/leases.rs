@@ -14,7 +14,8 @@ use sichen_core::lifecycle::{AttemptEnd, RunState, ShardState, told};
 use sichen_core::model::{DutyKey, Run, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{
-    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap, ReapVerdict,
+    Error, Fence, Grant, GrantRefused, GrantVerdict, Granted, Overdue, ReadyHead, Reap,
+    ReapVerdict, Returned,
 };
 use sichen_core::timeouts::{self, Timeouts};
 
@@ -417,6 +418,7 @@ pub(super) fn reap(tx: &mut Tx<'_>, fence: &Fence, reaps: Vec<Reap>) -> Result<V
             raise_token: true,
             dead_by: reap.dead_by,
             expand: None,
+            returned: Returned::Nothing,
         };
         verdicts.push(ReapVerdict::Reaped(shards::end_attempt(tx, row, ended)?));
     }

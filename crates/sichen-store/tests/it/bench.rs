@@ -20,7 +20,7 @@ use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
     Advance, Answer, ApplyJob, ApplyVerdict, CreateVerdict, Fence, Finish, FinishVerdict, Grant,
     GrantRefused, GrantVerdict, Granted, NewRun, Op, Page, Reap, Register, RegisterVerdict,
-    Registered, Said, SaveCheckpoint, Store,
+    Registered, Returned, Said, SaveCheckpoint, Store,
 };
 use sichen_core::retry::{Backoff, Policy};
 use sichen_core::schedule::Nominal;
@@ -412,6 +412,7 @@ impl Bench {
             said: Said {
                 run_key: "a:manual:key".to_owned(),
                 end: ending.attempt_end(),
+                returned: Returned::of(br#"{"rows": 9}"#),
             },
         }
     }

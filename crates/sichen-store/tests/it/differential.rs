@@ -26,8 +26,8 @@ use sichen_core::place::{Offer, Resources};
 use sichen_core::port::{
     Advance, ApplyCapacity, ApplyJob, AttemptStore, BackfillStore, CalendarStore, CapacityStore,
     Counted, Discard, EventFilter, Fence, Finish, Grant, HistoryStore, JobStore, LeaseStore,
-    MemberStore, NamespaceStore, NewRun, Op, Page, Reap, Register, RestoreStore, RunFilter,
-    RunStore, Said, SaveCheckpoint, SessionStore, Span, Store, TimeStore, TokenStore,
+    MemberStore, NamespaceStore, NewRun, Op, Page, Reap, Register, RestoreStore, Returned,
+    RunFilter, RunStore, Said, SaveCheckpoint, SessionStore, Span, Store, TimeStore, TokenStore,
 };
 use sichen_core::restore::{Decided, How, Subject};
 use sichen_core::schedule::follow::{Follow, Wait};
@@ -1174,6 +1174,7 @@ impl Pair {
                     said: Said {
                         run_key: "a:manual:key".to_owned(),
                         end: transition_end,
+                        returned: self.returned(),
                     },
                 }
             })
@@ -1183,6 +1184,14 @@ impl Pair {
         // The same reports again: nothing more may happen.
         if self.dice.once_in(3) {
             both!(self, finish_attempts(op, items)).expect("finished");
+        }
+    }
+
+    fn returned(&mut self) -> Returned {
+        match self.dice.roll(3) {
+            0 => Returned::Nothing,
+            1 => Returned::of(br#"{"rows": 9000, "big": 123456789012345678901}"#),
+            _ => Returned::TooLong(300_000),
         }
     }
 

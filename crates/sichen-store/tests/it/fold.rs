@@ -167,8 +167,8 @@ fn apply(all: &mut BTreeMap<Entity, Folded>, e: &Event) {
         .collect();
     let mut found = found;
     if e.kind == Kind::AttemptEnded {
-        // There if the job limits the failed attempts of all shards together.
-        found.retain(|key| *key != "budget");
+        // There if the job limits the failed attempts of all shards together, and if it returned something.
+        found.retain(|key| !["budget", "result", "result_bytes"].contains(key));
     }
     // There if the run uses capacities.
     found.retain(|key| !["uses", "held_until"].contains(key));

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -168,12 +168,11 @@ impl Attempts {
         let Some((dir, size)) = self.room().ended.pop_front() else {
             return false;
         };
-        match fs::remove_dir_all(&dir) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(dir = %dir.display(), %error, "an old attempt's directory stays");
-            }
-            _ => self.give_back(size),
+        if let Err(error) = remove_all(&dir) {
+            tracing::warn!(dir = %dir.display(), %error, "an old attempt's directory stays");
         }
+        // What stays is not counted: it would take the room of attempts that can be kept.
+        self.give_back(size);
         true
     }
 
@@ -183,6 +182,40 @@ impl Attempts {
 
     fn room(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a directory and all in it, also what a program has made unwritable for its own user.
+fn remove_all(dir: &Path) -> io::Result<()> {
+    let removed = match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(dir);
+            fs::remove_dir_all(dir)
+        }
+        removed => removed,
+    };
+    removed.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}
+
+/// Lets this user change every directory in `dir`, links not followed.
+fn open_up(dir: &Path) {
+    let mut dirs = vec![dir.to_owned()];
+    let mut looked = 0;
+    while let Some(dir) = dirs.pop() {
+        // Whose it is not can't be helped: the removal says so.
+        let _ = fs::set_permissions(&dir, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            looked += 1;
+            if looked > MAX_FILES_SIZED {
+                return;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
     }
 }
 

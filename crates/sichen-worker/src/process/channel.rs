@@ -36,6 +36,8 @@ use super::report::{Line, MAX_LINE_BYTES, Said};
 const MAX_CONNECTIONS: usize = 64;
 /// Bytes of a checkpoint's position, as everywhere.
 const MAX_POSITION_BYTES: usize = sichen_sdk::session::MAX_POSITION_BYTES;
+/// Bytes of a result, as everywhere.
+const MAX_RESULT_BYTES: usize = sichen_sdk::session::MAX_RESULT_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -146,6 +148,12 @@ async fn answer(line: Line, said: &Said, context: &Context) -> Answer {
     let checkpoint = line.checkpoint.as_ref().map(String::len);
     if checkpoint.is_some_and(|bytes| bytes > MAX_POSITION_BYTES) {
         let why = format!("a position has {MAX_POSITION_BYTES} bytes at most");
+        return Answer("refused", why);
+    }
+    if let Some(result) = &line.result
+        && result.to_string().len() > MAX_RESULT_BYTES
+    {
+        let why = format!("a result has {MAX_RESULT_BYTES} bytes at most");
         return Answer("refused", why);
     }
     let position = line.checkpoint.as_deref();

@@ -160,7 +160,12 @@ impl Kept {
     fn open(&mut self, start: u64) -> io::Result<()> {
         self.file = None;
         let path = self.dir.join(self.stream.file_name(start));
-        self.file = Some(File::create(path)?);
+        // Made anew, whatever the program has put there: a link would lead elsewhere, and a pipe has no end.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.file = Some(File::create_new(path)?);
         Ok(())
     }
 

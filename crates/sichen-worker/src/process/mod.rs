@@ -16,6 +16,7 @@ mod cgroup;
 mod channel;
 mod containment;
 mod environment;
+pub(crate) mod files;
 mod kept;
 mod mask;
 mod output;

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
 use super::cgroup::Leaf;
+use super::files;
 use super::supervisor::{self, Ends, MAX_GROUPS};
 use super::tree::Started;
 
@@ -85,6 +86,7 @@ impl Start<'_> {
             alive: self.alive.as_raw_fd(),
             procs: groups,
             leaf: self.leaves.first().and_then(Leaf::removable),
+            files: files::of_programs(),
         };
         supervised(&mut command, ends);
         let held = Held {

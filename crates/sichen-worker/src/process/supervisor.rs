@@ -48,6 +48,8 @@ pub(super) struct Ends {
     /// The first of them, removed when it is empty: the worker may be gone by then. Not one that counts
     /// something which the worker still asks for.
     pub(super) leaf: Option<CString>,
+    /// How many files the program may open, where the worker asked for more.
+    pub(super) files: Option<(libc::rlim_t, libc::rlim_t)>,
 }
 
 /// Splits off the supervisor, between fork and exec. Only the program returns.
@@ -71,6 +73,13 @@ pub(super) unsafe fn split_off(ends: &Ends) -> io::Result<()> {
             // The supervisor may have died before the line above.
             if nix::unistd::getppid() != supervisor {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            if let Some((soft, hard)) = ends.files {
+                nix::sys::resource::setrlimit(
+                    nix::sys::resource::Resource::RLIMIT_NOFILE,
+                    soft,
+                    hard,
+                )?;
             }
             for procs in ends.procs.into_iter().flatten() {
                 // SAFETY: open, as the caller promises.

@@ -458,6 +458,10 @@ fn shard_text(view: &ShardView) -> String {
             text.push_str(&format!("\nAttempt {} {end}:\n", a.number));
             text.push_str(&output::block(&shards::why(&f.code, &f.message)));
         }
+        if let Some(returned) = returned(a) {
+            text.push_str(&format!("\nAttempt {} returned:\n", a.number));
+            text.push_str(&output::block(&returned));
+        }
     }
     text
 }
@@ -488,4 +492,11 @@ fn parameters(run: &Run) -> String {
         Some(map) if map.is_empty() => String::new(),
         Some(_) | None => run.parameters.to_string(),
     }
+}
+
+/// What an attempt returned, for people.
+fn returned(attempt: &Attempt) -> Option<String> {
+    let many = attempt.result_bytes;
+    let many = many.map(|n| format!("{n} bytes, too many to be kept; see its log"));
+    attempt.result.clone().or(many)
 }

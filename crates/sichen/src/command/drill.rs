@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use sichen_core::document::Duration as Length;
 use sichen_drill::drill::{Drill, Need, Store, Variant};
-use sichen_drill::ground::packets;
+use sichen_drill::ground::{self, packets};
 use sichen_drill::outcome::{self, About, Report};
 use sichen_drill::record::Outcome;
 use sichen_drill::schedule::{self, Mistake, Plan};
@@ -156,6 +156,9 @@ struct Row {
     claim: &'static str,
     condition: &'static str,
     needs: Vec<&'static str>,
+    /// Why it can't be carried out here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cannot: Option<String>,
 }
 
 fn needs(drill: &Drill) -> Vec<&'static str> {
@@ -180,6 +183,7 @@ fn list(args: List) -> Result<ExitCode, Failure> {
         claim: drill.claim,
         condition: drill.condition,
         needs: needs(drill),
+        cannot: ground::cannot(drill, None),
     });
     let rows: Vec<Row> = rows.collect();
     args.output.show(&rows, |rows| {
@@ -255,17 +259,16 @@ async fn carry_out(args: Run) -> Result<ExitCode, Failure> {
     for variant in Variant::ALL {
         let place = place.join(variant.name());
         reports.push(one(planned(variant, duration_ms), &store, &place, args.output).await?);
-        if reports
-            .last()
-            .is_some_and(|r| r.verdict == Outcome::Stopped)
-        {
+        let last = reports.last().map(|report| report.verdict);
+        if matches!(last, Some(Outcome::Stopped | Outcome::Unfinished)) {
             break;
         }
     }
     let worst = reports.iter().map(|r| r.verdict).max_by_key(|v| match v {
         Outcome::Passed => 0,
         Outcome::Failed => 1,
-        Outcome::Stopped => 2,
+        Outcome::Unfinished => 2,
+        Outcome::Stopped => 3,
     });
     args.output.show(&reports, |reports| {
         reports.iter().map(text).collect::<Vec<_>>().join("\n")
@@ -297,7 +300,7 @@ fn address(store: Option<StoreAt>) -> Result<Option<String>, Failure> {
     }
 }
 
-/// One drill, or its interruption: dropping the stage ends its processes.
+/// One drill, to its end or its interruption.
 async fn one(
     plan: Plan,
     store: &Option<String>,
@@ -316,10 +319,14 @@ async fn one(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         owner: std::env::var("USER").unwrap_or_else(|_| "nobody is named (USER)".to_owned()),
     };
-    tokio::select! {
-        report = outcome::carry_out(&order, &about, place) => report.map_err(failure),
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Failed, "interrupted")),
-    }
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Nobody can interrupt it.
+            std::future::pending::<()>().await;
+        }
+    };
+    let carried_out = outcome::carry_out(&order, &about, place, interrupted).await;
+    carried_out.map_err(failure)
 }
 
 fn say(text: &str) {
@@ -333,7 +340,7 @@ fn new_place(name: &str) -> PathBuf {
 fn code(verdict: Outcome) -> ExitCode {
     match verdict {
         Outcome::Passed => ExitCode::SUCCESS,
-        Outcome::Failed => Exit::Failed.into(),
+        Outcome::Failed | Outcome::Unfinished => Exit::Failed.into(),
         Outcome::Stopped => ExitCode::from(STOPPED),
     }
 }
@@ -353,9 +360,13 @@ fn text(report: &Report) -> String {
         Outcome::Passed => "PASSED",
         Outcome::Failed => "FAILED",
         Outcome::Stopped => "STOPPED",
+        Outcome::Unfinished => "NOT FINISHED",
     };
     if let Some(why) = &report.stopped {
         text.push_str(&format!("stopped: {why}\n"));
+    }
+    if let Some(why) = &report.unfinished {
+        text.push_str(&format!("not finished: {why}\n"));
     }
     text.push_str(&format!(
         "{word}: {} ({}) in {:.1} s\n  evidence {}\n",

@@ -1,7 +1,11 @@
 //! Drills through the program: that they pass where all is well, and that they can fail.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::program::{command, err, out};
@@ -153,4 +157,159 @@ fn a_server_that_is_cut_off_from_its_database_leaves_the_work_to_its_peer() {
     assert_eq!(code, Some(0), "{report:#}");
     assert_eq!(report["verdict"], "passed");
     assert!(read(&folder, "record.yaml").contains("cut-peer-from-database"));
+}
+
+/// A drill that goes on, and the file in which its tasks write their evidence.
+struct Going {
+    drill: Child,
+    tasks: PathBuf,
+}
+
+impl Going {
+    /// Begins one, and waits until a task has begun.
+    fn begin(words: &[&str], dir: &Path) -> Self {
+        let files = dir.join("files");
+        std::fs::create_dir(&files).unwrap();
+        let mut drill = command(words);
+        let drill = drill
+            .env("TMPDIR", &files)
+            .args(["--evidence", dir.join("first").to_str().unwrap()])
+            .args(["-o", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut going = Self {
+            drill,
+            tasks: PathBuf::new(),
+        };
+        going.until("a task has begun", |going| {
+            let homes = std::fs::read_dir(&files).unwrap();
+            let tasks = homes.map(|home| home.unwrap().path().join("tasks.jsonl"));
+            going.tasks = tasks
+                .into_iter()
+                .find(|file| file.is_file())
+                .unwrap_or_default();
+            going.count("begin") > 0
+        });
+        going
+    }
+
+    fn count(&self, kind: &str) -> usize {
+        let text = std::fs::read_to_string(&self.tasks).unwrap_or_default();
+        text.matches(&format!("\"kind\":\"{kind}\"")).count()
+    }
+
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert_eq!(self.drill.try_wait().unwrap(), None, "before {what}");
+            assert!(begun.elapsed() < Duration::from_secs(180), "never: {what}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.drill.id()).unwrap())
+    }
+
+    /// Its server's process.
+    fn server(&self) -> Pid {
+        let task = format!("/proc/{}/task", self.pid());
+        let threads = std::fs::read_dir(task).unwrap();
+        let born = threads.map(|t| std::fs::read_to_string(t.unwrap().path().join("children")));
+        let born: Vec<String> = born.map(|b| b.unwrap_or_default()).collect();
+        let children = born.iter().flat_map(|pids| pids.split_whitespace());
+        let is_server = |pid: &&str| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|b| *b == 0).nth(1) == Some(b"server".as_slice())
+        };
+        let pid = children.into_iter().find(is_server).unwrap();
+        Pid::from_raw(pid.parse().unwrap())
+    }
+
+    fn end(self) -> (Option<i32>, Value) {
+        let output = self.drill.wait_with_output().unwrap();
+        let report = serde_json::from_str(&out(&output));
+        let report = report.unwrap_or_else(|e| panic!("{e}: {}{}", out(&output), err(&output)));
+        (output.status.code(), report)
+    }
+}
+
+/// While the drill does nothing but wait for long tasks to end.
+#[test]
+fn a_server_that_dies_after_the_load_stops_the_drill_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut going = Going::begin(&["drill", "run", "skewed-shards"], dir.path());
+    // Under load some task begins every two seconds; the third shards go on for ten.
+    let (mut begins, mut since) = (0, Instant::now());
+    going.until("the load is over", |going| {
+        if going.count("begin") != begins {
+            (begins, since) = (going.count("begin"), Instant::now());
+        }
+        since.elapsed() > Duration::from_secs(5)
+    });
+    assert!(going.count("end") < begins, "no task is left to wait for");
+    kill(going.server(), Signal::SIGKILL).unwrap();
+    let killed = Instant::now();
+    let (code, report) = going.end();
+    assert_eq!(code, Some(3), "{report:#}");
+    assert!(killed.elapsed() < Duration::from_secs(30), "{report:#}");
+    let stopped = report["stopped"].as_str().unwrap();
+    assert!(
+        stopped.contains("server ended by itself: SIGKILL"),
+        "{stopped}"
+    );
+    let (_, took) = stopped.rsplit_once("had ended ").unwrap();
+    let took: u64 = took.split(' ').next().unwrap().parse().unwrap();
+    assert!(took + 500 <= 5_000, "{stopped}");
+    assert!(read(&dir.path().join("first"), "record.yaml").contains("verdict: stopped"));
+}
+
+#[test]
+fn a_drill_that_is_interrupted_leaves_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut going = Going::begin(&["drill", "run", "skewed-shards"], dir.path());
+    going.until("some steps are done", |going| going.count("step") > 3);
+    kill(going.pid(), Signal::SIGINT).unwrap();
+    let (code, report) = going.end();
+    assert_eq!(code, Some(1), "{report:#}");
+    let folder = dir.path().join("first");
+    let record = read(&folder, "record.yaml");
+    assert!(record.contains("verdict: unfinished"), "{record}");
+    assert!(record.contains("first_deviation: ") && record.contains("it was interrupted"));
+    for file in [
+        "tasks.jsonl",
+        "history.jsonl",
+        "timeline.svg",
+        "logs/server.log",
+    ] {
+        assert!(!read(&folder, file).is_empty(), "{file}");
+    }
+    assert!(read(&folder, "faults.jsonl").len() < 10_000);
+    assert!(read(&folder, "verdict.json").contains("outcome"));
+}
+
+#[test]
+fn a_drill_whose_cluster_cannot_be_built_leaves_a_record_and_says_what_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("first");
+    let words = [
+        "run",
+        "cut-server-from-database",
+        "--store",
+        "postgres://nobody:planted-password@127.0.0.1:1/nothing",
+    ];
+    let (code, report) = drilled(&words, &folder);
+    assert_eq!(code, Some(1), "{report:#}");
+    let unfinished = report["unfinished"].as_str().unwrap();
+    assert!(unfinished.contains("SC7051: "), "{unfinished}");
+    let record = read(&folder, "record.yaml");
+    assert!(record.contains("verdict: unfinished") && record.contains("not finished: SC7051"));
+    assert!(!record.contains("planted-password"));
+    for file in ["plan.yaml", "faults.jsonl", "error.txt", "verdict.json"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+    // It can be repeated, and is not taken for one that can be compared with others of another store.
+    assert!(record.contains("recovery_replay: "));
 }

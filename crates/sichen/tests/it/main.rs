@@ -52,6 +52,7 @@ mod program;
 mod recovered;
 mod report;
 mod restore;
+mod results;
 mod scene;
 mod secrets;
 mod session;

@@ -98,6 +98,7 @@ async fn all_that_a_process_reports_arrives() {
          report counter expected 9000; echo $? >> $codes
          report progress 4000 --rate 12.5; echo $? >> $codes
          report checkpoint id:4711 --done 4711; echo $? >> $codes
+         head -c 300000 /dev/zero | tr '\\0' 1 | report result -; echo $? >> $codes
          echo '{\"rows\": 9000}' | report result -; echo $? >> $codes",
     )
     .await;
@@ -116,12 +117,10 @@ async fn all_that_a_process_reports_arrives() {
         "{:?}",
         finish.error
     );
-    assert_eq!(
-        scene.codes(6).await,
-        "0\n".repeat(6),
-        "{}",
-        scene.read("said")
-    );
+    let codes = "0\n0\n0\n0\n0\n2\n0\n";
+    assert_eq!(scene.codes(7).await, codes, "{}", scene.read("said"));
+    let said = scene.read("said");
+    assert!(said.contains("a result has 262144 bytes at most"), "{said}");
     assert_eq!(finish.result, br#"{"rows":9000}"#);
     assert_eq!(finish.checkpoint.unwrap().position, b"id:4711");
     let counters = finish.counters.unwrap();

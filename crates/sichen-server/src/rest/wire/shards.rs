@@ -150,6 +150,13 @@ pub struct Attempt {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
+    /// What it returned: JSON, as the worker wrote it, at most 4,096 bytes. Absent if it returned nothing, or
+    /// more than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// How many bytes it returned, where they were too many to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
 }
 
 /// The attempts of a shard, oldest first, as its events tell them.

@@ -185,3 +185,27 @@ fn a_disk_that_takes_nothing_costs_only_what_it_did_not_take() {
     assert_eq!(kept.end(), 260);
     check_pieces(&kit.pieces(), 260);
 }
+
+/// A pipe would be waited for, and a link followed to where this user may write.
+#[test]
+fn what_a_program_puts_where_its_output_goes_is_put_aside() {
+    let kit = kit(1_000_000);
+    let elsewhere = kit.data.path().join("elsewhere");
+    fs::write(&elsewhere, "kept").unwrap();
+    let name = |start| kit.dir.join(Stream::Stdout.file_name(start));
+    let mode = nix::sys::stat::Mode::S_IRWXU;
+    let mut kept = kit.kept();
+    // Where the pieces of the end will begin: with a limit of 1,000, of which each piece has a quarter.
+    for start in (0..6).map(|n| 500 + n * 250) {
+        if start % 500 == 0 {
+            nix::unistd::mkfifo(&name(start), mode).unwrap();
+        } else {
+            std::os::unix::fs::symlink(&elsewhere, name(start)).unwrap();
+        }
+    }
+    kept.add(&stream(0, 2_000));
+    kept.end();
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    let end = kit.pieces().last().map_or(0, Piece::next);
+    assert_eq!(end, 2_000);
+}
