@@ -6,14 +6,18 @@
 //! # Invariants
 //! - A run has one trace id for ever, over all its attempts and retries; no two runs of a store
 //!   have the same.
-//! - An attempt has one span id, which no other attempt of its trace has but by a chance of 2^-64.
+//! - An attempt and a round of a run have one span id each, which no other of its trace has but by a chance
+//!   of 2^-64.
+//! - Whether a trace is told is seen from its id alone, by every node alike.
 //!
 //! # Not here
-//! Sending spans anywhere.
+//! The spans themselves ([`span`]); sending them anywhere.
 
 use std::fmt;
 
 use crate::ids::{JobUid, RunId, ShardKey, Token};
+
+pub mod span;
 
 /// Odd, so that multiplying by it can be undone; the golden ratio, so that ids look spread.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -53,11 +57,71 @@ impl TraceId {
         number.filter(|n| hex && *n != 0).map(Self)
     }
 
-    /// The `traceparent` under which an attempt works. Sampled, so that traces which a handler
-    /// makes are kept.
+    /// The `traceparent` under which an attempt works; `sampled` says whether what its handler makes of
+    /// it is to be kept.
     #[must_use]
-    pub fn traceparent(self, shard: ShardKey, token: Token) -> String {
-        format!("00-{self}-{:016x}-01", span(shard, token))
+    pub fn traceparent(self, shard: ShardKey, token: Token, sampled: bool) -> String {
+        let flags = u8::from(sampled);
+        format!("00-{self}-{:016x}-{flags:02x}", SpanId::of(shard, token).0)
+    }
+
+    /// Its sixteen bytes, the highest first.
+    #[must_use]
+    pub fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+/// Which share of all traces is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio(u64);
+
+impl Ratio {
+    /// Every trace.
+    pub const ALL: Self = Self(Self::WHOLE);
+    /// As many values as the part of a trace id has by which is chosen: W3C Trace Context calls its last
+    /// seven bytes random, and so do other samplers.
+    const WHOLE: u64 = 1 << 56;
+
+    /// `share` of all, from 0 to 1; else nothing.
+    #[must_use]
+    pub fn new(share: f64) -> Option<Self> {
+        let part = || Self((share * Self::WHOLE as f64) as u64);
+        (0.0..=1.0).contains(&share).then(part)
+    }
+
+    /// Whether this trace is kept.
+    #[must_use]
+    pub fn takes(self, id: TraceId) -> bool {
+        let part = u64::try_from(id.0 & u128::from(Self::WHOLE - 1)).unwrap_or(0);
+        // As others choose, so that what they keep by a smaller share is kept here too.
+        part >= Self::WHOLE - self.0
+    }
+}
+
+/// The id of a span within its trace; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanId(u64);
+
+impl SpanId {
+    /// That of an attempt.
+    #[must_use]
+    pub fn of(shard: ShardKey, token: Token) -> Self {
+        Self(hash(shard, token))
+    }
+
+    /// That of a round of a run; the first is the root of its trace.
+    #[must_use]
+    pub fn of_round(run: RunId, round: u32) -> Self {
+        // No shard has this number.
+        let none = ShardKey::new(run, i32::MIN);
+        Self(hash(none, Token(round.into())))
+    }
+
+    /// Its eight bytes, the highest first.
+    #[must_use]
+    pub fn bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
     }
 }
 
@@ -67,8 +131,8 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// The span id of an attempt: a hash of its shard and token (the finalizer of SplitMix64).
-fn span(shard: ShardKey, token: Token) -> u64 {
+/// A hash of a shard and a token (the finalizer of SplitMix64).
+fn hash(shard: ShardKey, token: Token) -> u64 {
     let no = u64::from(shard.no.0.cast_unsigned());
     let mixed = [shard.run.0, no, token.0].iter().fold(SPREAD, |h, part| {
         let mut z = h.wrapping_add(*part).wrapping_add(SPREAD);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use sichen_core::ids::{OpId, ShardKey};
 use sichen_core::keys::KeyHold;
 use sichen_core::port::{Error, MAX_BATCH, Op, ShardFacts, Store};
+use sichen_core::trace::Ratio;
 use uuid::Uuid;
 
 use crate::meter::Meter;
@@ -42,6 +43,8 @@ pub struct Context {
     pub ids: Arc<dyn IdSource>,
     /// What this node counts of its own work.
     pub meter: Arc<Meter>,
+    /// Which share of the runs is traced, as far as their processes are told.
+    pub traced: Ratio,
     /// The idempotency key under which its operations write, if they belong to one request.
     pub hold: Option<KeyHold>,
 }
@@ -76,6 +79,7 @@ impl Context {
             store,
             ids,
             meter,
+            traced: Ratio::ALL,
             hold: None,
         }
     }

@@ -245,6 +245,7 @@ impl Coordinator {
             if state.node != Some(me) || state.draining {
                 return Ok(());
             }
+            self.context.meter.duties_taken(taken.len());
             state.take(taken);
         }
         self.judge(&live, &duties, now, until);

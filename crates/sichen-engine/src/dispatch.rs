@@ -139,6 +139,12 @@ impl Dispatcher {
         self.signs.set_busy(session, busy);
     }
 
+    /// How busy the machine of `session`'s worker says that it is, in thousandths; 0 if it has not said.
+    #[must_use]
+    pub fn busy(&self, session: SessionId) -> u32 {
+        self.signs.of(session).unwrap_or(0)
+    }
+
     /// An attempt ended, failed or not; told before [`Dispatcher::freed`].
     pub(crate) fn judged(&self, shard: ShardKey, failed: bool) {
         self.fair.judged(shard, failed);
@@ -650,6 +656,7 @@ impl Dispatcher {
             attempt_timeout,
             run_timeout,
             unknown_outcomes,
+            traced: self.context.traced,
         })
     }
 }

@@ -17,14 +17,13 @@ use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use sichen_core::alert;
 use sichen_core::beacon::{Beacon, Heard, Hint as Told, NoBeacon};
-use sichen_core::lease::Rhythm;
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Error, Store};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::alerts::{Alerter, Around, Sender};
+use crate::alerts::{Alerter, Sender};
 use crate::backfill::Backfiller;
 use crate::context::{Context, IdSource};
 use crate::control::Control;
@@ -38,47 +37,12 @@ use crate::preempt::Preempter;
 use crate::pulse::Pulse;
 use crate::reap::Reaper;
 use crate::sessions::Sessions;
+use crate::tracer::Tracer;
 use crate::trigger::Trigger;
 
-/// How a node's duties are paced.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where peers and workers reach this node.
-    pub address: String,
-    /// This node's lease.
-    pub node: Rhythm,
-    /// Workers' sessions.
-    pub worker: Rhythm,
-    /// How long closed runs are kept.
-    pub retention: SignedDuration,
-    /// What is told to whom, if this node tells anything.
-    pub alerts: Option<Telling>,
-}
+pub use settings::{Settings, Telling};
 
-/// Alerts, and the way to those who are told.
-#[derive(Clone, Debug)]
-pub struct Telling {
-    /// What is looked for.
-    pub settings: Arc<alert::Settings>,
-    /// How a notice is sent.
-    pub sender: Arc<dyn Sender>,
-    /// What is known of what is around the store.
-    pub around: Option<Arc<dyn Around>>,
-}
-
-impl Settings {
-    /// The defaults, reached at `address`.
-    #[must_use]
-    pub fn new(address: String) -> Self {
-        Self {
-            address,
-            node: Rhythm::NODE,
-            worker: Rhythm::WORKER,
-            retention: SignedDuration::from_hours(30 * 24),
-            alerts: None,
-        }
-    }
-}
+mod settings;
 
 /// All duties of one node, wired to one store and one courier.
 #[derive(Debug)]
@@ -101,6 +65,8 @@ pub struct Engine {
     pub janitor: Janitor,
     /// What people are told, if this node tells anything.
     pub alerter: Option<Alerter>,
+    /// Times of ended runs, and their traces if somebody collects them.
+    pub tracer: Tracer,
     /// Workers.
     pub sessions: Sessions,
     /// What people and programs ask for.
@@ -127,6 +93,7 @@ pub struct Wake {
     backfill: Notify,
     janitor: Notify,
     alerts: Notify,
+    ended: Notify,
     /// Whether a backfill of this node waits for its runs to close.
     backfilling: AtomicBool,
 }
@@ -226,7 +193,10 @@ impl Engine {
         settings: Settings,
         beacon: Arc<dyn Beacon>,
     ) -> Self {
-        let context = Context::new(store, ids);
+        let mut context = Context::new(store, ids);
+        if let Some(tracing) = &settings.traces {
+            context.traced = tracing.ratio;
+        }
         let address = settings.address.clone();
         let coordinator = Coordinator::new(context.clone(), address, settings.node, beacon);
         let coordinator = coordinator.sending_alerts(settings.alerts.is_some());
@@ -264,6 +234,8 @@ impl Engine {
         let alerter = settings.alerts.clone();
         let alerter =
             alerter.map(|telling| Alerter::new(context.clone(), coordinator.clone(), telling));
+        let traces = settings.traces.clone();
+        let tracer = Tracer::new(context.clone(), coordinator.clone(), traces);
         let sessions = Sessions::new(
             context.clone(),
             coordinator.clone(),
@@ -283,6 +255,7 @@ impl Engine {
             preempter,
             janitor,
             alerter,
+            tracer,
             sessions,
             intake: Intake::new(control.clone()),
             control,
@@ -441,6 +414,12 @@ impl Engine {
                 }
             });
         }
+        let (e, cancel) = (self.clone(), running.cancel.clone());
+        let hint = Hint::Here(|e| &e.wake.ended);
+        running.spawn("trace", ENDED, hint, move |now| {
+            let (e, cancel) = (e.clone(), cancel.clone());
+            async move { Ok(e.tracer.run_once(now, &cancel).await) }
+        });
         let e = self;
         let hint = Hint::Here(|e| &e.wake.janitor);
         running.spawn("janitor", Duration::from_mins(1), hint, move |now| {
@@ -517,6 +496,9 @@ const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
 
 /// How often it is looked whether there are backfills at all: who asks for one here gives a hint.
 const QUIET: Duration = Duration::from_secs(30);
+
+/// How often runs that have ended are looked for.
+const ENDED: Duration = Duration::from_secs(1);
 
 /// How often the tables are looked at while there are peers: whoever asks them for a run, or applies
 /// a job there, wakes nobody here.

@@ -37,5 +37,6 @@ pub mod room;
 pub mod sessions;
 mod shares;
 mod signs;
+pub mod tracer;
 pub mod trigger;
 pub mod work;

@@ -22,6 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use sichen_core::ids::Occasion;
 use sichen_core::lifecycle::{AttemptEnd, RunState};
+use sichen_core::model::Run;
 use sichen_core::name::Name;
 use sichen_core::port::{CheckpointVerdict, GrantRefused, Granted, NewRun};
 
@@ -67,6 +68,42 @@ fn long() -> Histogram {
     Histogram::new(LONG)
 }
 
+/// Why a span is not told to who collects traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// There was no room where spans wait.
+    QueueFull,
+    /// Who collects them did not answer for too long.
+    Failed,
+    /// Who collects them did not want them.
+    Rejected,
+    /// Its run has too many.
+    TooMany,
+    /// The runs that ended are too many to be read in time.
+    Behind,
+}
+
+impl Unsent {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [
+        Self::QueueFull,
+        Self::Failed,
+        Self::Rejected,
+        Self::TooMany,
+        Self::Behind,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::TooMany => "too_many",
+            Self::Behind => "behind",
+        }
+    }
+}
+
 /// The counters and times of one node since it started.
 #[derive(Debug)]
 pub struct Meter {
@@ -85,6 +122,14 @@ pub struct Meter {
     delay: Histogram,
     queued: Times<Pool>,
     passes: Times<Duty>,
+    latency: Histogram,
+    settling: Histogram,
+    lengths: Times<State>,
+    taken: Counter,
+    repeated: Counter,
+    spans_sent: Counter,
+    spans_dropped: Counts<Reason>,
+    exports_failed: Counter,
     pools: Mutex<BTreeSet<String>>,
 }
 
@@ -114,6 +159,14 @@ impl Default for Meter {
             delay: quick(),
             queued: Family::new_with_constructor(long),
             passes: Family::new_with_constructor(quick),
+            latency: long(),
+            settling: long(),
+            lengths: Family::new_with_constructor(long),
+            taken: Counter::default(),
+            repeated: Counter::default(),
+            spans_sent: Counter::default(),
+            spans_dropped: Family::default(),
+            exports_failed: Counter::default(),
             pools: Mutex::default(),
         };
         let start = |counts: &Counts<Verdict>, words: &[&'static str]| {
@@ -123,8 +176,12 @@ impl Default for Meter {
         };
         start(&meter.reports, &["accepted", "duplicate", "stale"]);
         start(&meter.checkpoints, &["saved", "stale", "session_over"]);
+        for reason in Unsent::ALL {
+            drop(meter.spans_dropped.get_or_create(&reason.word().into()));
+        }
         for state in RUN_ENDS {
             drop(meter.settled.get_or_create(&state.word().into()));
+            drop(meter.lengths.get_or_create(&state.word().into()));
         }
         for end in AttemptEnd::ALL {
             drop(meter.ended.get_or_create(&end.word().into()));
@@ -255,6 +312,57 @@ impl Meter {
         }
     }
 
+    /// A run has ended: how long it waited, and took. Of one that was reopened its last end counts from its
+    /// first start, as its row has it.
+    pub(crate) fn run_ended(&self, run: &Run) {
+        let Some(ended) = run.ended_at else { return };
+        let is_planned = run.backfill.is_none() && run.round == 1;
+        let since = match &run.occasion {
+            Occasion::Planned { at, rerun: 0 } if is_planned => Some(*at),
+            _ => None,
+        };
+        if let Some(started) = run.started_at {
+            let wanted = since.unwrap_or(run.created_at);
+            if run.round == 1 {
+                self.latency
+                    .observe(seconds(started.duration_since(wanted)));
+            }
+            self.lengths
+                .get_or_create(&run.state.word().into())
+                .observe(seconds(ended.duration_since(started)));
+        }
+        if let Some(at) = since {
+            self.settling.observe(seconds(ended.duration_since(at)));
+        }
+    }
+
+    /// This node took so many duties.
+    pub(crate) fn duties_taken(&self, duties: usize) {
+        self.taken.inc_by(duties as u64);
+    }
+
+    /// A request whose answer was kept came again, and changed nothing.
+    pub fn repeated(&self) {
+        self.repeated.inc();
+    }
+
+    /// So many spans are with who collects them.
+    pub fn spans_sent(&self, spans: u64) {
+        self.spans_sent.inc_by(spans);
+    }
+
+    /// So many spans are not told to who collects them; a run that is not even read counts as one.
+    pub fn spans_dropped(&self, why: Unsent, spans: u64) {
+        self.spans_dropped
+            .get_or_create(&why.word().into())
+            .inc_by(spans);
+    }
+
+    /// Who collects spans did not take what it was sent.
+    pub fn export_failed(&self) {
+        self.exports_failed.inc();
+    }
+
     /// Gives all numbers to `registry`, whose prefix stands before their names.
     pub fn register(&self, registry: &mut Registry) {
         let r = registry;
@@ -294,6 +402,27 @@ impl Meter {
         r.register_with_unit("schedule_delay", help, Unit::Seconds, self.delay.clone());
         let help = "From when a shard was ready to its lease, by pool";
         r.register_with_unit("queue_time", help, Unit::Seconds, self.queued.clone());
+        let help = "From when a run was wanted (its planned instant, else when it was written) to its first lease, \
+                    seen when it has ended";
+        r.register_with_unit("start_latency", help, Unit::Seconds, self.latency.clone());
+        let help = "From a run's first lease to its end, by the state in which it ended";
+        r.register_with_unit("run_duration", help, Unit::Seconds, self.lengths.clone());
+        let help = "From a planned instant to the end of its run";
+        let settling = self.settling.clone();
+        r.register_with_unit("planned_to_settled", help, Unit::Seconds, settling);
+        let help =
+            "Duties that this node took: those of a peer that died, and its share of the others'";
+        r.register("duties_taken", help, self.taken.clone());
+        let help =
+            "Requests with an Idempotency-Key that were answered as before and changed nothing";
+        r.register("requests_repeated", help, self.repeated.clone());
+        let help = "Spans of runs and attempts that the collector of traces has taken";
+        r.register("trace_spans_sent", help, self.spans_sent.clone());
+        let help = "Spans that were not told, by reason: the queue was full, a try failed for too long, the \
+                    collector refused them, a run had too many, the look at ended runs was too far behind";
+        r.register("trace_spans_dropped", help, self.spans_dropped.clone());
+        let help = "Requests with spans that the collector of traces did not take";
+        r.register("trace_exports_failed", help, self.exports_failed.clone());
         let help = "How long a pass of a duty took";
         r.register_with_unit("duty_pass", help, Unit::Seconds, self.passes.clone());
     }

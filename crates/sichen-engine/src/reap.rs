@@ -22,6 +22,7 @@ use sichen_core::model::{DutyKey, Failure, Session};
 use sichen_core::name::Name;
 use sichen_core::port::{Error, Fence, MAX_BATCH, Overdue, Reap, ReapVerdict};
 use sichen_core::timeouts::{Overrun, overrun, within_grace};
+use sichen_core::trace::TraceId;
 
 use crate::blocked::{Blocked, told};
 use crate::context::Context;
@@ -198,7 +199,7 @@ impl Reaper {
         holding: bool,
     ) -> Result<usize, Error> {
         let store = &*self.context.store;
-        let reaps = self.reaps(pool, now, holding).await?;
+        let (reaps, traces) = self.reaps(pool, now, holding).await?;
         if reaps.is_empty() {
             return Ok(0);
         }
@@ -209,20 +210,28 @@ impl Reaper {
         let run = |reap: &Reap| reap.key.run;
         let verdicts = self.blocked.write(&reaps, run, || told(now), end).await?;
         let mut reaped = 0;
-        for (reap, verdict) in reaps.iter().zip(verdicts) {
+        for ((reap, verdict), trace_id) in reaps.iter().zip(verdicts).zip(traces) {
             if let Some(ReapVerdict::Reaped(run)) = verdict {
                 self.context.meter.ended(reap.transition.end, run);
-                tracing::info!(shard = %reap.key, code = reap.failure.code, "attempt ended from outside");
+                tracing::info!(
+                    shard = %reap.key, %trace_id, code = reap.failure.code, "attempt ended from outside"
+                );
                 reaped += 1;
             }
         }
         Ok(reaped)
     }
 
-    /// What is to be ended, as much as one batch takes. What is left alone for now does not hide what
+    /// What is to be ended, as much as one batch takes, each with its run's trace id. What is left alone for now does not hide what
     /// comes behind it.
-    async fn reaps(&self, pool: Name, now: Timestamp, holding: bool) -> Result<Vec<Reap>, Error> {
+    async fn reaps(
+        &self,
+        pool: Name,
+        now: Timestamp,
+        holding: bool,
+    ) -> Result<(Vec<Reap>, Vec<TraceId>), Error> {
         let store = &*self.context.store;
+        let mut traces = Vec::new();
         let (mut reaps, mut seen) = (Vec::new(), BTreeSet::new());
         let mut sessions = BTreeMap::new();
         let mut limit = MAX_BATCH;
@@ -237,12 +246,14 @@ impl Reaper {
                     break;
                 }
                 if seen.insert(overdue.shard.key) {
-                    let reap = self.judge(overdue, &mut sessions, now, holding);
-                    reaps.extend(reap.await?);
+                    let trace = TraceId::of(overdue.job.0, overdue.shard.key.run);
+                    let reap = self.judge(overdue, &mut sessions, now, holding).await?;
+                    traces.extend(reap.is_some().then_some(trace));
+                    reaps.extend(reap);
                 }
             }
             if !full || reaps.len() == MAX_BATCH || limit > MAX_IN_GRACE {
-                return Ok(reaps);
+                return Ok((reaps, traces));
             }
             limit += seen.len() - reaps.len();
         }

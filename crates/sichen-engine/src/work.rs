@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 use sichen_core::document::{Document, RunSpec};
 use sichen_core::ids::{Token, fence_key};
 use sichen_core::model::{Run, Shard};
+use sichen_core::trace::{Ratio, TraceId};
 
 /// From asking an attempt to stop to killing it, at most, if its job says nothing else.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(10);
@@ -34,6 +35,8 @@ pub struct Work {
     pub run_timeout: Option<SignedDuration>,
     /// Earlier attempts of the shard of which nobody knows how far they came, oldest first.
     pub unknown_outcomes: Vec<(u32, Token)>,
+    /// Which share of the runs is traced.
+    pub traced: Ratio,
 }
 
 impl Work {
@@ -41,6 +44,13 @@ impl Work {
     #[must_use]
     pub fn fence_key(&self) -> String {
         fence_key(self.run.job, &self.run.occasion, self.shard.key.no)
+    }
+
+    /// The `traceparent` under which the attempt works.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        let trace = TraceId::of(self.run.job, self.run.id);
+        trace.traceparent(self.shard.key, self.shard.token, self.traced.takes(trace))
     }
 
     /// From asking the attempt to stop to killing it, if the job says so; else its worker's own.

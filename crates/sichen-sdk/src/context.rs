@@ -339,6 +339,12 @@ impl Context {
         &self.inner.grant.traceparent
     }
 
+    /// The trace id of the run, 32 hexadecimal digits, for logs; empty if the server gave none.
+    #[must_use]
+    pub fn trace_id(&self) -> &str {
+        self.traceparent().split('-').nth(1).unwrap_or_default()
+    }
+
     /// The whole grant, as it came.
     #[must_use]
     pub fn grant(&self) -> &v1::Grant {

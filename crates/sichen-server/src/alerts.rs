@@ -153,7 +153,7 @@ impl Outlets {
             return Ok(());
         };
         let answer = self.http.get(url.clone()).send().await;
-        let status = answer.map_err(|e| told(&e))?.status();
+        let status = answer.map_err(|e| told(&e, TIMEOUT))?.status();
         match status.is_success() {
             true => Ok(()),
             false => Err(format!("answered {status}")),
@@ -177,7 +177,7 @@ impl Outlets {
             request = request.header(signature::HEADER, signed);
         }
         let answer = request.body(body).send().await;
-        let answer = answer.map_err(|e| told(&e))?;
+        let answer = answer.map_err(|e| told(&e, TIMEOUT))?;
         let status = answer.status();
         if !status.is_success() {
             return Err(format!("answered {status}"));
@@ -197,9 +197,9 @@ impl Sender for Outlets {
 }
 
 /// An error and its causes, without the address.
-fn told(error: &reqwest::Error) -> String {
+pub(crate) fn told(error: &reqwest::Error, timeout: Duration) -> String {
     if error.is_timeout() {
-        return format!("no answer within {} seconds", TIMEOUT.as_secs());
+        return format!("no answer within {} seconds", timeout.as_secs_f32());
     }
     let mut text = if error.is_connect() {
         "no connection".to_owned()
@@ -216,7 +216,7 @@ fn told(error: &reqwest::Error) -> String {
 
 async fn beginning(mut answer: Response) -> Result<Vec<u8>, String> {
     let mut read = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|e| told(&e))? {
+    while let Some(chunk) = answer.chunk().await.map_err(|e| told(&e, TIMEOUT))? {
         let room = MAX_ANSWER_BYTES.saturating_sub(read.len());
         read.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() >= room {

@@ -17,5 +17,6 @@ pub mod rest;
 mod server;
 mod throttle;
 pub mod tls;
+pub mod traces;
 
 pub use server::{MAX_CONNECTIONS, STOP_GRACE_SECONDS, Server};

@@ -487,6 +487,7 @@ impl HistoryStore for Link {
         find_op(op: OpId) -> bool;
         list_shards(run: RunId, page: Page<i32>) -> Vec<Shard>;
         list_events(filter: EventFilter, page: Page<u64>) -> Vec<Event>;
+        list_ended_runs(until: Timestamp, page: Page<(Timestamp, RunId)>) -> Vec<Run>;
         get_last_event() -> u64;
         get_overview(now: Timestamp, span: Span) -> Overview;
         dump() -> Dump;

@@ -10,6 +10,7 @@
 
 pub mod alerts;
 pub mod oidc;
+pub mod traces;
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -70,6 +71,20 @@ pub struct ServerConfig {
     /// The provider by which people log in: a file of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<PathBuf>,
+    /// Who collects traces: an address of OTLP over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces_endpoint: Option<String>,
+    /// Which share of the runs is traced, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces_ratio: Option<f64>,
+    /// What is sent with each request to the collector, a line `Name: value` each: a file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces_headers: Option<PathBuf>,
+    /// Certificates, PEM, that may vouch for the collector beside those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces_ca: Option<PathBuf>,
+    /// How long one request to the collector may take.
+    pub traces_timeout: Option<Length>,
     /// How often workers beat.
     pub beat: Option<Length>,
     /// How long a worker's session lives without a beat.
@@ -136,6 +151,7 @@ const BOUNDS: &[Bound] = &[
     Bound { key: "node_beat", value: |c| c.node_beat, low: ms(100), high: ms(20_000) },
     Bound { key: "node_lease", value: |c| c.node_lease, low: ms(1_000), high: mins(1) },
     Bound { key: "retention", value: |c| c.retention, low: ms(1_000), high: mins(60 * 24 * 36_600) },
+    Bound { key: "traces_timeout", value: |c| c.traces_timeout, low: ms(100), high: mins(1) },
     Bound { key: "store_connect_timeout", value: |c| c.store_connect_timeout, low: ms(100), high: mins(1) },
     Bound { key: "store_statement_timeout", value: |c| c.store_statement_timeout, low: ms(1_000), high: mins(10) },
     Bound { key: "store_call_timeout", value: |c| c.store_call_timeout, low: ms(1_000), high: mins(10) },
@@ -164,6 +180,11 @@ impl ServerConfig {
             tls_client_auth: None,
             alerts: None,
             oidc: None,
+            traces_endpoint: None,
+            traces_ratio: None,
+            traces_headers: None,
+            traces_ca: None,
+            traces_timeout: length(Duration::from_secs(10)),
             beat: Some(Length(worker.beat)),
             session_ttl: Some(Length(worker.ttl)),
             node_beat: Some(Length(node.beat)),
@@ -200,6 +221,11 @@ impl ServerConfig {
             tls_client_auth: self.tls_client_auth.or(below.tls_client_auth),
             alerts: self.alerts.or(below.alerts),
             oidc: self.oidc.or(below.oidc),
+            traces_endpoint: self.traces_endpoint.or(below.traces_endpoint),
+            traces_ratio: self.traces_ratio.or(below.traces_ratio),
+            traces_headers: self.traces_headers.or(below.traces_headers),
+            traces_ca: self.traces_ca.or(below.traces_ca),
+            traces_timeout: self.traces_timeout.or(below.traces_timeout),
             beat: self.beat.or(below.beat),
             session_ttl: self.session_ttl.or(below.session_ttl),
             node_beat: self.node_beat.or(below.node_beat),
@@ -281,6 +307,7 @@ impl ServerConfig {
         if whole.tls_client_auth.is_some() && whole.tls_client_ca.is_none() {
             problems.push("tls_client_auth: give tls_client_ca too".to_owned());
         }
+        problems.extend(traces::problems(&whole));
         problems
     }
 
@@ -294,6 +321,7 @@ impl ServerConfig {
             return Err(refused("the server's configuration", &problems));
         }
         let whole = self.clone().whole();
+        let traces = traces::traces(&whole, &traces::Environment)?;
         let data = whole.data.unwrap_or_default();
         let length = |length: Option<Length>| length.map_or(SignedDuration::ZERO, |l| l.0);
         let wait = |wait: Option<Length>| Duration::try_from(length(wait)).unwrap_or_default();
@@ -317,6 +345,7 @@ impl ServerConfig {
             }),
             alerts: whole.alerts.as_deref().map(alerts::load).transpose()?,
             oidc: whole.oidc.as_deref().map(oidc::load).transpose()?,
+            traces,
             worker: rhythm(whole.beat, whole.session_ttl),
             node: rhythm(whole.node_beat, whole.node_lease),
             retention: length(whole.retention),

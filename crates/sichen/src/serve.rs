@@ -21,6 +21,7 @@ use sichen_core::port::Store;
 use sichen_engine::alerts::{Around, Sender};
 use sichen_engine::context::RandomIds;
 use sichen_engine::driver::{Engine, Settings, Telling};
+use sichen_engine::tracer::Tracing;
 use sichen_server::Server;
 use sichen_server::alerts::Outlets;
 use sichen_server::auth::Tokens;
@@ -28,6 +29,7 @@ use sichen_server::grpc::Streams;
 use sichen_server::rest::wire::OldTransaction;
 use sichen_server::rest::{About, Importer};
 use sichen_server::tls::{Clients, Tls};
+use sichen_server::traces::Exporter;
 use sichen_store::postgres::{self, PostgresBeacon};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +38,7 @@ use crate::command::import;
 use crate::config::alerts::AlertsConfig;
 use crate::config::is_dialable;
 use crate::config::oidc::OidcConfig;
+use crate::config::traces::Traces;
 use crate::failure::{Exit, Failure};
 use crate::live::Live;
 use crate::store_at::StoreAt;
@@ -68,6 +71,8 @@ pub struct Node {
     pub alerts: Option<AlertsConfig>,
     /// The provider by which people log in.
     pub oidc: Option<OidcConfig>,
+    /// Who collects traces, and which.
+    pub traces: Option<Traces>,
     /// Workers' beats and sessions.
     pub worker: Rhythm,
     /// Its own beat and lease.
@@ -90,6 +95,8 @@ pub struct Opened {
     tls: Option<Arc<Tls>>,
     /// Where peers see that this process lives.
     beacon: Option<Arc<PostgresBeacon>>,
+    /// The way to who collects traces.
+    exporter: Option<Arc<Exporter>>,
     held_up: Option<LookedAfter>,
     listener: TcpListener,
     address: SocketAddr,
@@ -146,6 +153,15 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
     settings.node = node.node;
     settings.retention = node.retention;
     settings.alerts = alerts;
+    let exporter = node.traces.as_ref().map(exporter).transpose()?;
+    settings.traces = node
+        .traces
+        .as_ref()
+        .zip(exporter.clone())
+        .map(|(traces, sink)| Tracing {
+            sink,
+            ratio: traces.ratio,
+        });
     let streams = Arc::new(Streams::default());
     let beacon = node.store.beacon()?;
     let courier = streams.clone();
@@ -160,6 +176,9 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         None => Engine::new(store, Arc::new(RandomIds), courier, settings),
     };
     let engine = Arc::new(engine);
+    if let Some(exporter) = &exporter {
+        exporter.counts_with(engine.context.meter.clone());
+    }
     let (store, settings) = node.store.about().await;
     let about = About {
         data: std::path::absolute(&node.data).unwrap_or_else(|_| node.data.clone()),
@@ -186,11 +205,24 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         server,
         tls,
         beacon,
+        exporter,
         held_up,
         listener,
         address,
         live: None,
     })
+}
+
+/// The way to who collects traces.
+fn exporter(traces: &Traces) -> Result<Arc<Exporter>, Failure> {
+    let exporter = Exporter::new(traces.collector.clone());
+    let exporter = exporter.map_err(|e| {
+        Failure::new(
+            Exit::Failed,
+            format!("no way to the collector of traces: {e}"),
+        )
+    })?;
+    Ok(Arc::new(exporter))
 }
 
 /// Alerts, and the way to those who are told.
@@ -319,6 +351,12 @@ impl Opened {
                 None => std::future::pending().await,
             }
         };
+        let trace = async {
+            match &self.exporter {
+                Some(exporter) => exporter.run().await,
+                None => std::future::pending().await,
+            }
+        };
         let live = async {
             match live {
                 Some(live) => live.run(&engine, self.tls.as_deref()).await,
@@ -340,6 +378,7 @@ impl Opened {
             () = look => {}
             () = shine => {}
             () = live => {}
+            () = trace => {}
         }
         self.streams.close().await;
         let handed = match handed {
@@ -348,6 +387,9 @@ impl Opened {
         };
         if let Err(error) = handed {
             tracing::warn!(%error, "duties could not be handed over; a peer takes them when the lease ends");
+        }
+        if let Some(exporter) = &self.exporter {
+            exporter.end().await;
         }
         tracing::info!("the server has stopped");
         Ok(())

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Answer, EventFilter, Fence, Op, Overview, Page, Removed, Span};
 use crate::event::Event;
 use crate::ids::{OpId, RunId};
-use crate::model::{Dump, Shard};
+use crate::model::{Dump, Run, Shard};
 
 /// What has been: the log, listings of shards, numbers, and what is removed. A part of [`Store`](super::Store).
 pub trait HistoryStore: Send + Sync + 'static {
@@ -15,6 +15,12 @@ pub trait HistoryStore: Send + Sync + 'static {
     fn list_shards(&self, run: RunId, page: Page<i32>) -> Answer<'_, Vec<Shard>>;
     /// Events, oldest first.
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>>;
+    /// Runs that ended by `until`, in the order of their end and then of their number.
+    fn list_ended_runs(
+        &self,
+        until: Timestamp,
+        page: Page<(Timestamp, RunId)>,
+    ) -> Answer<'_, Vec<Run>>;
     /// The highest number of the log; 0 if it is empty.
     fn get_last_event(&self) -> Answer<'_, u64>;
     /// How things stand at `now`, in numbers of one moment.

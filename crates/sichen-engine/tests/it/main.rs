@@ -37,4 +37,5 @@ mod terms;
 mod timeouts;
 mod timing;
 mod together;
+mod traces;
 mod wide;

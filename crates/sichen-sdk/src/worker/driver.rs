@@ -288,13 +288,17 @@ impl Loop {
         let Some(lease) = Lease::from_wire(grant.shard, grant.token) else {
             return;
         };
-        tracing::info!(%lease, job = grant.job, handler = grant.handler, attempt = grant.attempt, "attempt starts");
         let ends_itself = self.registry.ends_itself(&grant.handler);
         let context = Context::new(
             lease,
             grant,
             self.events.clone(),
             Some(self.data_dir.clone()),
+        );
+        let grant = context.grant();
+        tracing::info!(
+            %lease, job = grant.job, handler = grant.handler, attempt = grant.attempt,
+            trace_id = context.trace_id(), "attempt starts"
         );
         let abort = self
             .work
@@ -315,7 +319,8 @@ impl Loop {
         let Some(running) = self.running.get_mut(&lease) else {
             return;
         };
-        tracing::info!(%lease, ?reason, grace_ms, "attempt is told to stop");
+        let trace_id = running.context.trace_id();
+        tracing::info!(%lease, trace_id, ?reason, grace_ms, "attempt is told to stop");
         let kill_at = boot_now().plus(grace_ms);
         running.kill_at = Some(running.kill_at.map_or(kill_at, |old| old.min(kill_at)));
         running.context.order_stop(StopOrder { reason, grace_ms });
@@ -336,14 +341,15 @@ impl Loop {
         };
         // The last words of the handler, before its end.
         self.last_words(lease, inputs);
-        self.running.remove(&lease);
+        let running = self.running.remove(&lease);
+        let trace_id = running.as_ref().map(|r| r.context.trace_id());
         match &ended {
             Ended::Failed(error) => {
                 // Not as `message`, which is written as it is: a process could write lines into this log.
-                tracing::info!(%lease, code = error.code, why = error.message, "attempt failed");
+                tracing::info!(%lease, trace_id, code = error.code, why = error.message, "attempt failed");
             }
-            Ended::Succeeded { .. } => tracing::info!(%lease, "attempt succeeded"),
-            Ended::Stopped => tracing::info!(%lease, "attempt stopped"),
+            Ended::Succeeded { .. } => tracing::info!(%lease, trace_id, "attempt succeeded"),
+            Ended::Stopped => tracing::info!(%lease, trace_id, "attempt stopped"),
         }
         inputs.push(Input::HandlerFinished { lease, ended });
     }

@@ -14,7 +14,6 @@ use sichen_core::name::Name;
 use sichen_core::place::{MAX_LABELS, MAX_RESOURCES, Offer, Resources, quantity};
 use sichen_core::port::{CheckpointVerdict, Returned, SaveCheckpoint};
 use sichen_core::timeouts::Overrun;
-use sichen_core::trace::TraceId;
 use sichen_engine::courier::{StopReason, ToWorker};
 use sichen_engine::dispatch::data_source_handler;
 use sichen_engine::sessions::{Hello, Plan, Report, ReportVerdict};
@@ -480,7 +479,7 @@ fn grant(work: Work) -> v1::Grant {
         deadline_us: run.terms.deadline.map(jiff::Timestamp::as_microsecond),
         grace_ms: work.grace().map_or(0, millis),
         fence_key: work.fence_key(),
-        traceparent: TraceId::of(run.job, run.id).traceparent(shard.key, shard.token),
+        traceparent: work.traceparent(),
         unknown_outcomes: work.unknown_outcomes.iter().map(unknown).collect(),
         uses: run.terms.uses.iter().map(capacity_use).collect(),
     }

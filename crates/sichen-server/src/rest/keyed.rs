@@ -148,7 +148,10 @@ pub(super) async fn claim(
                 secret,
             })))
         }
-        KeyVerdict::Answered(kept) => Ok(Claimed::Answered(again(kept))),
+        KeyVerdict::Answered(kept) => {
+            context.meter.repeated();
+            Ok(Claimed::Answered(again(kept)))
+        }
         KeyVerdict::Full if OWN.contains(&path) => Ok(Claimed::Free),
         KeyVerdict::Full => {
             let message = format!(

@@ -8,6 +8,7 @@
 //! Counting ([`sichen_engine::meter`]).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -21,10 +22,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use sichen_core::access::Action;
 use sichen_core::dispatch::why::Reason;
-use sichen_core::model::{Duty, Node, Session};
+use sichen_core::model::{Duty, Node, Session, Standing};
 use sichen_core::name::Name;
-use sichen_core::port::{self, MAX_COUNTED, Overview};
+use sichen_core::port::{self, MAX_COUNTED, Overview, Page};
 use sichen_core::timekeeping::Told;
+use sichen_engine::dispatch::Dispatcher;
 use sichen_engine::meter::MAX_POOLS;
 
 use super::access::Caller;
@@ -43,7 +45,11 @@ struct Seen {
     members: (Vec<Node>, Vec<Duty>),
     clock: Told,
     waiting: Waiting,
+    capacities: Vec<Standing>,
 }
+
+/// Capacities whose use is told, by name.
+const CAPACITIES: u32 = 100;
 
 /// Ready shards by pool and by what they wait for.
 type Waiting = BTreeMap<Name, BTreeMap<Reason, u64>>;
@@ -61,6 +67,11 @@ struct ByReason {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Pool {
     pool: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByCapacity {
+    capacity: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -106,6 +117,8 @@ pub(super) async fn metrics(
         workers(&mut registry, &seen.sessions);
         waiting(&mut registry, &seen.waiting);
         missing(&mut registry, &seen.waiting);
+        busy(&mut registry, &api.0.engine.dispatcher, &seen.sessions);
+        capacities(&mut registry, &seen.capacities);
         let own = api.0.engine.coordinator.node();
         members(&mut registry, &seen.members, seen.clock.now, own);
         let step = seen.clock.wall.duration_since(seen.clock.now);
@@ -129,8 +142,14 @@ async fn seen(api: &Api) -> Option<Seen> {
         let sessions = store.list_sessions(None).await?;
         let members = store.list_members().await?;
         let waiting = dispatcher.census_by_pool(clock.now).await?;
+        let page = Page {
+            after: None,
+            limit: CAPACITIES,
+        };
+        let capacities = store.list_capacities(page).await?;
         Ok::<_, port::Error>(Seen {
             waiting,
+            capacities,
             overview,
             sessions,
             members,
@@ -197,6 +216,49 @@ fn workers(registry: &mut Registry, sessions: &[(Session, u32)]) {
         }
         registry.register(name, help, family);
     }
+}
+
+/// How busy the machine of the busiest worker is.
+fn busy(registry: &mut Registry, dispatcher: &Dispatcher, sessions: &[(Session, u32)]) {
+    let mut most: BTreeMap<&str, u32> = BTreeMap::new();
+    for (session, _) in sessions {
+        let pool = session.pool.as_str();
+        let known = most.len() < MAX_POOLS || most.contains_key(pool);
+        let load = most.entry(if known { pool } else { "other" }).or_default();
+        *load = (*load).max(dispatcher.busy(session.id));
+    }
+    let family = Family::<Pool, Gauge<f64, AtomicU64>>::default();
+    for (pool, load) in most {
+        let pool = pool.to_owned();
+        family
+            .get_or_create(&Pool { pool })
+            .set(f64::from(load) / 1_000.0);
+    }
+    let help =
+        "Load of the busiest machine by its processors, of the workers that beat here, by pool";
+    registry.register("worker_load_max", help, family);
+}
+
+/// What is held of capacities, and how much may be; one without units has no limit to tell.
+fn capacities(registry: &mut Registry, standings: &[Standing]) {
+    let (held, units) = (
+        Family::<ByCapacity, Gauge>::default(),
+        Family::<ByCapacity, Gauge>::default(),
+    );
+    for standing in standings {
+        let label = ByCapacity {
+            capacity: standing.capacity.name.to_string(),
+        };
+        let used = i64::try_from(standing.used).unwrap_or(i64::MAX);
+        held.get_or_create(&label).set(used);
+        if let Some(most) = standing.capacity.limits.units {
+            units.get_or_create(&label).set(most.into());
+        }
+    }
+    let help = "Units of a capacity that are held, of the first 100 by name";
+    registry.register("capacity_units_held", help, held);
+    let help = "Units of a capacity that may be held at once";
+    registry.register("capacity_units", help, units);
 }
 
 /// By reason, each word always: a series that comes and goes can't be compared with nothing.

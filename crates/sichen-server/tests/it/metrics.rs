@@ -126,6 +126,23 @@ async fn what_was_committed_is_counted_once() {
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
+    // Their times are counted when what was committed with their ends is surely there.
+    let planned = "sichen_planned_to_settled_seconds_count";
+    until("all that ended are counted", || async {
+        value(&shown(&node).await, planned) == Some(fired)
+    })
+    .await;
+    let text = shown(&node).await;
+    for (series, expected) in [
+        ("sichen_start_latency_seconds_count", 2.0 + fired),
+        ("sichen_run_duration_seconds_count{state=\"partial\"}", 1.0),
+        (
+            "sichen_run_duration_seconds_count{state=\"succeeded\"}",
+            1.0 + fired,
+        ),
+    ] {
+        assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
+    }
     worker.drain(&node).await;
     node.stop().await;
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sichen_core::backfill::check::CheckState;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Revision, RunId, ShardKey};
-use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::model::{Decision, Dump, DutyKey, Run};
 use sichen_core::name::JobName;
 use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
@@ -46,6 +46,19 @@ pub(super) fn list_events(state: &State, filter: EventFilter, page: &Page<u64>) 
         .take(capped(page))
         .cloned()
         .collect()
+}
+
+pub(super) fn list_ended(
+    state: &State,
+    until: Timestamp,
+    page: &Page<(Timestamp, RunId)>,
+) -> Vec<Run> {
+    let place = |run: &&Run| run.ended_at.map(|at| (at, run.id));
+    let is_wanted =
+        |run: &&Run| place(run).is_some_and(|own| own.0 <= until && Some(own) > page.after);
+    let mut runs: Vec<&Run> = state.runs.values().filter(is_wanted).collect();
+    runs.sort_by_key(place);
+    runs.into_iter().take(capped(page)).cloned().collect()
 }
 
 pub(super) fn remove(

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Occasion, RunId};
-use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::model::{Decision, Dump, DutyKey, Run};
 use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use tokio::sync::mpsc;
@@ -43,6 +43,19 @@ pub(super) async fn list_events(
                 .await
         }
     }
+}
+
+pub(super) async fn list_ended(
+    read: &Read,
+    until: Timestamp,
+    page: &Page<(Timestamp, RunId)>,
+) -> Result<Vec<Run>> {
+    let (ended, run) = page
+        .after
+        .map_or((i64::MIN, 0), |(t, run)| (at(t), int(run.0)));
+    let params = |limit: u32| (ended, run, at(until), limit);
+    read.sound_page(sql::LIST_ENDED_RUNS, capped(page), params, |row| row.run())
+        .await
 }
 
 pub(super) async fn remove(

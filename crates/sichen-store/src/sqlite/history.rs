@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::{Entity, Event};
 use sichen_core::ids::{JobUid, Occasion, RunId};
-use sichen_core::model::{Decision, Dump, DutyKey};
+use sichen_core::model::{Decision, Dump, DutyKey, Run};
 use sichen_core::port::{Error, EventFilter, Fence, Page, Removed};
 
 use super::row::{at, int};
@@ -34,6 +34,18 @@ pub(super) fn list_events(
         }),
         (None, None) => read.all(sql::LIST_EVENTS, (after, limit), |row| row.event()),
     }
+}
+
+pub(super) fn list_ended(
+    read: &Read<'_>,
+    until: Timestamp,
+    page: &Page<(Timestamp, RunId)>,
+) -> Result<Vec<Run>> {
+    let (ended, run) = page
+        .after
+        .map_or((i64::MIN, 0), |(t, run)| (at(t), int(run.0)));
+    let params = |limit: u32| (ended, run, at(until), limit);
+    read.sound_page(sql::LIST_ENDED_RUNS, capped(page), params, |row| row.run())
 }
 
 pub(super) fn remove(

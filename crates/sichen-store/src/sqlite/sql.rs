@@ -102,6 +102,7 @@ statements! {
     LIST_DECISIONS = "list_decisions",
     LIST_DUE_JOBS = "list_due_jobs",
     LIST_DUTIES = "list_duties",
+    LIST_ENDED_RUNS = "list_ended_runs",
     LIST_EVENTS = "list_events",
     LIST_EVENTS_OF_RUN = "list_events_of_run",
     LIST_EVENTS_OF_SHARD = "list_events_of_shard",

@@ -1306,7 +1306,16 @@ impl Pair {
             limit: 1 + self.dice.roll(4) as u32,
         };
         match self.dice.roll(14) {
-            0 => drop(both!(self, get_run(run))),
+            0 => {
+                drop(both!(self, get_run(run)));
+                let after = at(self.dice.roll(100) as i64);
+                let ended = Page {
+                    after: self.dice.once_in(2).then_some((after, run)),
+                    limit: page.limit,
+                };
+                let until = at(self.dice.roll(200) as i64);
+                drop(both!(self, list_ended_runs(until, ended)));
+            }
             1 => {
                 let filter = RunFilter {
                     job: dump

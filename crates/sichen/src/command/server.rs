@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use sichen_core::document::Duration as Length;
 
 use super::worker::stdin_end;
-use crate::config::{self, ClientAuth, Said, ServerConfig, Setting};
+use crate::config::{self, ClientAuth, Said, ServerConfig, Setting, traces};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::logging;
@@ -88,6 +88,23 @@ pub struct Server {
     /// server.
     #[arg(long, value_name = "FILE", env = "SICHEN_OIDC", hide_env_values = true)]
     oidc: Option<PathBuf>,
+    /// Who collects traces of runs: an OpenTelemetry collector that takes OTLP over HTTP, such as
+    /// `http://127.0.0.1:4318` [default: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nobody].
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SICHEN_TRACES_ENDPOINT",
+        hide_env_values = true
+    )]
+    traces_endpoint: Option<String>,
+    /// Which share of the runs is traced, 0 to 1 [default: 1].
+    #[arg(
+        long,
+        value_name = "SHARE",
+        env = "SICHEN_TRACES_RATIO",
+        hide_env_values = true
+    )]
+    traces_ratio: Option<f64>,
     /// Stop when the standard input ends: when the process that started it is gone.
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -166,8 +183,11 @@ fn told(args: Server) -> Result<Told, Failure> {
         log: args.log.filter(|log| !log.is_empty()),
         alerts: args.alerts,
         oidc: args.oidc,
+        traces_endpoint: args.traces_endpoint.filter(|url| !url.is_empty()),
+        traces_ratio: args.traces_ratio,
         ..args.node.config()
     };
+    let options = options.over(traces::said(&traces::Environment));
     let read = args.config.map(|path| {
         let read = config::read::<ServerConfig>(&path)?;
         Ok::<_, Failure>((path, read))
@@ -212,6 +232,16 @@ pub fn settings(args: Server) -> Result<Vec<Setting>, Failure> {
         ),
         ("alerts", "--alerts", Some("SICHEN_ALERTS")),
         ("oidc", "--oidc", Some("SICHEN_OIDC")),
+        (
+            "traces_endpoint",
+            "--traces-endpoint",
+            Some(traces::variable("SICHEN_TRACES_ENDPOINT")),
+        ),
+        (
+            "traces_ratio",
+            "--traces-ratio",
+            Some("SICHEN_TRACES_RATIO"),
+        ),
         ("session_ttl", "--session-ttl", None),
         ("beat", "--beat", None),
         ("retention", "--retention", None),

@@ -67,6 +67,7 @@ mod several_windows;
 mod several_workers;
 mod storage;
 mod tls;
+mod traces;
 mod unattended;
 mod users;
 mod verify;

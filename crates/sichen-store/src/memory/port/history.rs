@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
-use sichen_core::model::{Dump, Shard};
+use sichen_core::model::{Dump, Run, Shard};
 use sichen_core::port::{
     Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
 };
@@ -26,6 +26,13 @@ impl HistoryStore for MemoryStore {
     }
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
         self.read(move |s, _| history::list_events(s, filter, &page))
+    }
+    fn list_ended_runs(
+        &self,
+        until: Timestamp,
+        page: Page<(Timestamp, RunId)>,
+    ) -> Answer<'_, Vec<Run>> {
+        self.read(move |s, _| history::list_ended(s, until, &page))
     }
     fn get_last_event(&self) -> Answer<'_, u64> {
         self.read(|s, _| s.events.last().map_or(0, |e| e.seq))

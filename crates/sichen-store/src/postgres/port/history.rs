@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
-use sichen_core::model::{Dump, Shard};
+use sichen_core::model::{Dump, Run, Shard};
 use sichen_core::port::{
     Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
 };
@@ -22,6 +22,15 @@ impl HistoryStore for PostgresStore {
             read, filter, &page
         )
         .await)
+    }
+    fn list_ended_runs(
+        &self,
+        until: Timestamp,
+        page: Page<(Timestamp, RunId)>,
+    ) -> Answer<'_, Vec<Run>> {
+        read!(self, [page], |read| {
+            history::list_ended(read, until, &page).await
+        })
     }
     fn get_last_event(&self) -> Answer<'_, u64> {
         read!(self, [], |read| overview::last_event(read).await)

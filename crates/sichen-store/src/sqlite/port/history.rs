@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sichen_core::event::Event;
 use sichen_core::ids::{OpId, RunId};
-use sichen_core::model::{Dump, Shard};
+use sichen_core::model::{Dump, Run, Shard};
 use sichen_core::port::{
     Answer, EventFilter, Fence, HistoryStore, Op, Overview, Page, Removed, Span,
 };
@@ -19,6 +19,13 @@ impl HistoryStore for SqliteStore {
     }
     fn list_events(&self, filter: EventFilter, page: Page<u64>) -> Answer<'_, Vec<Event>> {
         self.read(move |r| history::list_events(r, filter, &page))
+    }
+    fn list_ended_runs(
+        &self,
+        until: Timestamp,
+        page: Page<(Timestamp, RunId)>,
+    ) -> Answer<'_, Vec<Run>> {
+        self.read(move |r| history::list_ended(r, until, &page))
     }
     fn get_last_event(&self) -> Answer<'_, u64> {
         self.read(overview::last_event)

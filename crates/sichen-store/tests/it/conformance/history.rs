@@ -259,3 +259,36 @@ pub fn time_never_goes_back(b: &Bench) {
     b.clock.advance(SignedDuration::from_secs(65));
     assert_eq!(b.now(), at(115));
 }
+
+pub fn ended_runs_are_listed_in_the_order_of_their_end(b: &Bench) {
+    let list = |until, after, limit| {
+        let runs = wait(b.store.list_ended_runs(until, Page { after, limit }));
+        runs.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    let (first, second, open) = (b.run_of(1), b.run_of(1), b.run_of(1));
+    b.pass(10);
+    let begun = b.now();
+    // The one that was written last ends first.
+    b.stop(second, StopCause::Cancel);
+    b.pass(10);
+    let later = b.now();
+    b.stop(first, StopCause::Deadline);
+    let (third, fourth) = (b.run_of(1), b.run_of(1));
+    b.stop(fourth, StopCause::Cancel);
+    b.stop(third, StopCause::Cancel);
+    b.pass(10);
+    let now = b.now();
+    assert_eq!(list(now, None, 9), [second, first, third, fourth]);
+    assert_eq!(list(now, None, 2), [second, first]);
+    assert_eq!(list(begun, None, 9), [second]);
+    // Behind a place alone, where several ended at once too.
+    assert_eq!(list(now, Some((begun, second)), 9), [first, third, fourth]);
+    assert_eq!(list(now, Some((later, first)), 1), [third]);
+    assert_eq!(list(now, Some((later, third)), 9), [fourth]);
+    assert_eq!(list(now, Some((later, fourth)), 9), []);
+    // What is reopened has not ended.
+    let ready = b.now();
+    wait(b.store.reopen_run(b.op(), first, None, ready));
+    assert_eq!(list(now, None, 9), [second, third, fourth]);
+    assert!(!list(now, None, 9).contains(&open));
+}

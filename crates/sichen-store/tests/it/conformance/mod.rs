@@ -406,6 +406,7 @@ macro_rules! conforms {
                     another_duty_is_no_right,
                 ;
                 history:
+                    ended_runs_are_listed_in_the_order_of_their_end,
                     events_are_listed_in_pages_and_by_entity,
                     every_event_has_its_operation_and_actor,
                     old_closed_runs_are_removed_with_their_events,

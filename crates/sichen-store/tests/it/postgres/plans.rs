@@ -185,6 +185,7 @@ const CASES: &[Case] = &[
     case("list_due_jobs", "2000, ints(0, 1, 64), 100, clock(5)", "job_due", 100, 100 * ROW),
     case("list_outdated_jobs", "'2026b', ints(0, 1, 64), 100", "job_zones", 100, 100 * ROW),
     case("list_duties", "", "", 70, 100),
+    case("list_ended_runs", "30000, 7, 2000000000000000, 100", "run_ended", 100, 100 * ROW),
     case("list_events", "0, 1000", "event_pkey", 1_000, 1_000),
     case("list_events_of_run", "20000, 1000, 7", "event_run", 1_000, 1_000 * ROW),
     case("list_events_of_shard", "20000, 1000, '7/0'", "event_ver", 2_100, 2_100 * ROW),
