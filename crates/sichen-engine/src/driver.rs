@@ -497,8 +497,8 @@ const BACKFILLING: SignedDuration = SignedDuration::from_secs(2);
 /// How often it is looked whether there are backfills at all: who asks for one here gives a hint.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// How often runs that have ended are looked for.
-const ENDED: Duration = Duration::from_secs(1);
+/// How often runs that have ended are looked for while none do: an idle server asks its store little.
+const ENDED: Duration = Duration::from_secs(5);
 
 /// How often the tables are looked at while there are peers: whoever asks them for a run, or applies
 /// a job there, wakes nobody here.

@@ -98,7 +98,7 @@ async fn all_that_a_process_reports_arrives() {
          report counter expected 9000; echo $? >> $codes
          report progress 4000 --rate 12.5; echo $? >> $codes
          report checkpoint id:4711 --done 4711; echo $? >> $codes
-         head -c 300000 /dev/zero | tr '\\0' 1 | report result -; echo $? >> $codes
+         { printf '\"'; head -c 300000 /dev/zero | tr '\\0' 1; printf '\"'; } | report result -; echo $? >> $codes
          echo '{\"rows\": 9000}' | report result -; echo $? >> $codes",
     )
     .await;
