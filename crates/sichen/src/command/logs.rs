@@ -283,7 +283,8 @@ impl Reader {
                         self.places.insert(key, place);
                         return explained.map(|()| true);
                     }
-                    if begun {
+                    // Not while its worker is waited for: then the rest comes yet.
+                    if begun && self.told.contains_key(&(shard.no, attempt)) {
                         self.cut.get_or_insert(failure.exit);
                     }
                     break;
