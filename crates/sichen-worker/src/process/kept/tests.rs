@@ -1,5 +1,8 @@
 //! Streams kept within their limits, read back as a reader does.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
 use sichen_sdk::output::{AttemptOutput, Piece};
 
 use super::*;
@@ -189,21 +192,41 @@ fn a_disk_that_takes_nothing_costs_only_what_it_did_not_take() {
 /// A pipe would be waited for, and a link followed to where this user may write.
 #[test]
 fn what_a_program_puts_where_its_output_goes_is_put_aside() {
+    let names = |kit: &Kit| -> BTreeSet<OsString> {
+        let files = fs::read_dir(&kit.dir).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect()
+    };
+    let say = |kept: &mut Kept, n: u64| {
+        kept.add(&stream(n * 50, (n + 1) * 50));
+        kept.flush();
+    };
+    // Where the pieces of the end will lie.
+    let (kit_before, mut there) = (kit(1_000_000), BTreeSet::new());
+    let mut kept = kit_before.kept();
+    let at_first = names(&kit_before);
+    for n in 0..40 {
+        say(&mut kept, n);
+        there.append(&mut names(&kit_before));
+    }
+    kept.end();
+    let there: Vec<&OsString> = there.difference(&at_first).collect();
+    assert!(there.len() > 3, "{there:?}");
+
     let kit = kit(1_000_000);
     let elsewhere = kit.data.path().join("elsewhere");
     fs::write(&elsewhere, "kept").unwrap();
-    let name = |start| kit.dir.join(Stream::Stdout.file_name(start));
-    let mode = nix::sys::stat::Mode::S_IRWXU;
     let mut kept = kit.kept();
-    // Where the pieces of the end will begin: with a limit of 1,000, of which each piece has a quarter.
-    for start in (0..6).map(|n| 500 + n * 250) {
-        if start % 500 == 0 {
-            nix::unistd::mkfifo(&name(start), mode).unwrap();
+    for (n, name) in there.into_iter().enumerate() {
+        let path = kit.dir.join(name);
+        if n % 2 == 0 {
+            nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         } else {
-            std::os::unix::fs::symlink(&elsewhere, name(start)).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, path).unwrap();
         }
     }
-    kept.add(&stream(0, 2_000));
+    for n in 0..40 {
+        say(&mut kept, n);
+    }
     kept.end();
     assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
     let end = kit.pieces().last().map_or(0, Piece::next);
