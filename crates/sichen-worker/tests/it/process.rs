@@ -1,6 +1,7 @@
 //! Commands as handlers, from the grant to the report.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sichen_proto::v1;
@@ -244,7 +245,7 @@ async fn a_job_names_only_allowed_programs_and_no_shell_reads_its_words() {
 
 #[tokio::test]
 async fn more_processes_than_a_pool_has_threads_run_at_once() {
-    const PROCESSES: u64 = 200;
+    const PROCESSES: usize = 200;
     let (mut fake, dir) = (Fake::start().await, tempfile::tempdir().unwrap());
     // Each waits at the gate until all are there.
     let gate = dir.path().join("gate");
@@ -261,19 +262,24 @@ async fn more_processes_than_a_pool_has_threads_run_at_once() {
     conn.ttl_ms = 300_000;
     conn.hello().await;
     conn.welcome(1, Vec::new()).await;
-    for token in 1..=PROCESSES {
+    for token in 1..=PROCESSES as u64 {
         conn.grant(grant_of(token)).await;
     }
     let attempts = dir.path().join("attempts");
     patiently(async {
         let here = |token| attempts.join(format!("{token}.here")).exists();
-        while !(1..=PROCESSES).all(here) {
+        while !(1..=PROCESSES as u64).all(here) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     })
     .await;
-    let opened = tokio::task::spawn_blocking(move || std::fs::write(gate, "").unwrap());
-    patiently(opened).await.unwrap();
+    // A line for each, kept open: one of them may not have come to its reading yet.
+    let opened = tokio::task::spawn_blocking(move || {
+        let mut gate = std::fs::File::options().write(true).open(gate).unwrap();
+        gate.write_all(&[b'\n'; PROCESSES]).unwrap();
+        gate
+    });
+    let _gate = patiently(opened).await.unwrap();
     for _ in 0..PROCESSES {
         let finish = conn.finish().await;
         assert_eq!(
