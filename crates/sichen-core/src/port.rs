@@ -62,7 +62,7 @@ pub use restores::RestoreStore;
 pub use runs::RunStore;
 pub use sessions::SessionStore;
 pub use time::TimeStore;
-pub use tokens::TokenStore;
+pub use tokens::{Believed, TokenStore};
 pub use users::{ChangeUser, UserChanged, UserCreated, UserStore};
 pub use values::*;
 

@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::TryRngCore;
 use sichen_core::access::{AccessToken, Bounds, Grants, Purpose, Role};
 use sichen_core::name::Name;
-use sichen_core::port::{self, MAX_PAGE, Page, Store};
+use sichen_core::port::{self, Believed, Store};
 use sichen_core::user::User;
 use tokio::time::Instant;
 
@@ -40,6 +40,8 @@ pub(crate) use people::{Denied, seconds};
 pub(crate) const FRESH: Duration = Duration::from_secs(2);
 /// How long it is believed while the store does not answer.
 pub(crate) const STALE: Duration = Duration::from_secs(10);
+/// How long the time that passes here is added to what the store's clock said, to judge what expires.
+const CLOCK_FOR: Duration = Duration::from_secs(10);
 /// How long the store may take to tell the tokens.
 const READ_WITHIN: Duration = Duration::from_secs(3);
 /// How often the use of one token is noted.
@@ -120,7 +122,9 @@ impl fmt::Debug for Access {
 /// All tokens, as they were at one moment.
 #[derive(Default)]
 struct Copy {
-    read: Option<(Instant, Timestamp)>,
+    read: Option<Instant>,
+    /// What the store's clock said, and when: it is asked more seldom.
+    clock: Option<(Instant, Timestamp)>,
     by_digest: HashMap<Secret, AccessToken>,
     /// Users by the digests of their logins.
     by_login: HashMap<Secret, Arc<User>>,
@@ -128,13 +132,12 @@ struct Copy {
 
 impl Copy {
     fn is_within(&self, age: Duration, instant: Instant) -> bool {
-        self.read
-            .is_some_and(|(at, _)| instant.duration_since(at) < age)
+        self.read.is_some_and(|at| instant.duration_since(at) < age)
     }
 
     /// The store's clock, by the time that has passed since.
     fn now(&self, instant: Instant) -> Timestamp {
-        let (at, now) = self.read.unwrap_or((instant, Timestamp::MAX));
+        let (at, now) = self.clock.unwrap_or((instant, Timestamp::MAX));
         let passed = SignedDuration::try_from(instant.duration_since(at)).unwrap_or_default();
         now.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
@@ -362,19 +365,19 @@ impl Access {
     }
 
     async fn read(&self, began: Instant) -> Result<Copy, port::Error> {
-        let now = self.store.now().await?;
-        let page = Page {
-            after: None,
-            limit: MAX_PAGE,
+        let kept = self.kept();
+        let clock = match kept.clock {
+            Some(clock) if began.duration_since(clock.0) < CLOCK_FOR => clock,
+            Some(_) | None => (began, self.store.now().await?),
         };
-        let tokens = self.store.list_access_tokens(page.clone()).await?;
-        let users = self.store.list_users(page).await?;
+        let Believed { tokens, users } = self.store.list_believed().await?;
         let tokens = tokens.into_iter().filter_map(|token| {
             let digest = Secret::parse(&token.asked.digest)?;
             Some((digest, token))
         });
         Ok(Copy {
-            read: Some((began, now)),
+            read: Some(began),
+            clock: Some(clock),
             by_digest: tokens.collect(),
             by_login: people::by_login(users),
         })

@@ -36,12 +36,12 @@ use sichen_core::model::{
 };
 use sichen_core::name::{JobName, Name};
 use sichen_core::port::{
-    Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, CalendarDeleted,
-    CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict, CreateVerdict, Discard,
-    Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict, LateRuns, NewRun, Op,
-    Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register, RegisterVerdict, Removed,
-    RenewVerdict, RenewedNode, RequestVerdict, RunFilter, SaveAlerts, SaveCheckpoint, ShardFacts,
-    Shorter, Span, Store,
+    Advance, AdvanceVerdict, Answer, ApplyCapacity, ApplyJob, ApplyVerdict, Believed,
+    CalendarDeleted, CalendarVerdict, CapacityDeleted, CapacityVerdict, CheckpointVerdict,
+    CreateVerdict, Discard, Error, EventFilter, Fence, Finish, FinishVerdict, Grant, GrantVerdict,
+    LateRuns, NewRun, Op, Overdue, Overview, Page, ReadyHead, Reap, ReapVerdict, Register,
+    RegisterVerdict, Removed, RenewVerdict, RenewedNode, RequestVerdict, RunFilter, SaveAlerts,
+    SaveCheckpoint, ShardFacts, Shorter, Span, Store,
 };
 use sichen_core::port::{
     AlertStore, AttemptStore, BackfillStore, CalendarStore, CapacityStore, ChangeUser,
@@ -354,6 +354,7 @@ impl CalendarStore for Link {
 impl TokenStore for Link {
     reads! {
         list_access_tokens(page: Page<Name>) -> Vec<AccessToken>;
+        list_believed() -> Believed;
         note_access_tokens(names: Vec<Name>) -> ();
     }
     writes! {

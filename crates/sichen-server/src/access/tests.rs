@@ -1,7 +1,7 @@
 //! Claims about who is believed, for how long, and what that costs.
 
 use sichen_core::access::{NewAccessToken, TokenCreated};
-use sichen_core::port::Op;
+use sichen_core::port::{Op, Page};
 use sichen_engine::context::{Context, RandomIds};
 use sichen_store::clock::ManualClock;
 use sichen_store::memory::MemoryStore;

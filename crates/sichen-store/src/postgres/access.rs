@@ -5,13 +5,14 @@ use sichen_core::access::{
 };
 use sichen_core::event::{Entity, Kind};
 use sichen_core::name::Name;
-use sichen_core::port::Page;
+use sichen_core::port::{Believed, MAX_PAGE, Page};
 
 use super::param::params;
 use super::row::{at, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, sql};
 use crate::happened::token_data;
+use crate::kept_user;
 
 async fn get(read: &Read, name: &Name) -> Result<Option<AccessToken>> {
     read.one(sql::GET_ACCESS_TOKEN, [name.as_str()], |row| {
@@ -88,6 +89,21 @@ pub(super) async fn list(read: &Read, page: &Page<Name>) -> Result<Vec<AccessTok
     let params = (after, capped(page));
     read.all(sql::LIST_ACCESS_TOKENS, params, |row| row.access_token())
         .await
+}
+
+pub(super) async fn believed(read: &Read) -> Result<Believed> {
+    let mut found = Believed::default();
+    let halves = read.all(sql::LIST_BELIEVED, [i64::from(MAX_PAGE)], |row| {
+        Ok(match row.maybe(13, |row, i| row.text(i))? {
+            None => (Some(row.access_token()?), None),
+            Some(document) => (None, Some(kept_user::user(&document)?)),
+        })
+    });
+    for (token, user) in halves.await? {
+        found.tokens.extend(token);
+        found.users.extend(user);
+    }
+    Ok(found)
 }
 
 pub(super) async fn note(tx: &Tx, names: &[Name]) -> Result<()> {

@@ -211,6 +211,7 @@ statements! {
     PUT_ACCESS_TOKEN = "put_access_token",
     REVOKE_ACCESS_TOKEN = "revoke_access_token",
     LIST_ACCESS_TOKENS = "list_access_tokens",
+    LIST_BELIEVED = "list_believed",
     DUMP_ACCESS_TOKENS = "dump_access_tokens",
     NOTE_ACCESS_TOKENS = "note_access_tokens",
     GET_ACCOUNT = "get_account",

@@ -5,12 +5,13 @@ use sichen_core::access::{
 };
 use sichen_core::event::{Entity, Kind};
 use sichen_core::name::Name;
-use sichen_core::port::Page;
+use sichen_core::port::{Believed, MAX_PAGE, Page};
 
 use super::row::{at, opt_at};
 use super::tx::{Happened, Read, Result, Tx};
 use super::{capped, sql};
 use crate::happened::token_data;
+use crate::kept_user;
 
 fn get(read: &Read<'_>, name: &Name) -> Result<Option<AccessToken>> {
     read.one(sql::GET_ACCESS_TOKEN, [name.as_str()], |row| {
@@ -85,6 +86,21 @@ pub(super) fn list(read: &Read<'_>, page: &Page<Name>) -> Result<Vec<AccessToken
     let after = page.after.as_ref().map_or("", Name::as_str);
     let params = (after, capped(page));
     read.all(sql::LIST_ACCESS_TOKENS, params, |row| row.access_token())
+}
+
+pub(super) fn believed(read: &Read<'_>) -> Result<Believed> {
+    let mut found = Believed::default();
+    let halves = read.all(sql::LIST_BELIEVED, [i64::from(MAX_PAGE)], |row| {
+        Ok(match row.maybe(13, |row, i| row.text(i))? {
+            None => (Some(row.access_token()?), None),
+            Some(document) => (None, Some(kept_user::user(&document)?)),
+        })
+    });
+    for (token, user) in halves? {
+        found.tokens.extend(token);
+        found.users.extend(user);
+    }
+    Ok(found)
 }
 
 pub(super) fn note(tx: &Tx<'_>, names: &[Name]) -> Result<()> {

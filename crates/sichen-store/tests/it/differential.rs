@@ -524,6 +524,7 @@ impl Pair {
             })
         )
         .expect("listed");
+        both!(self, list_believed()).expect("listed");
     }
 
     fn calendars(&mut self, dump: &Dump) {

@@ -2,7 +2,7 @@
 
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::name::Name;
-use sichen_core::port::{Answer, Op, Page, TokenStore};
+use sichen_core::port::{Answer, Believed, Op, Page, TokenStore};
 
 use super::super::{MemoryStore, access};
 
@@ -15,6 +15,12 @@ impl TokenStore for MemoryStore {
     }
     fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
         self.read(move |s, _| access::list(s, &page))
+    }
+    fn list_believed(&self) -> Answer<'_, Believed> {
+        self.read(|s, _| Believed {
+            tokens: s.access_tokens.values().cloned().collect(),
+            users: s.users.values().cloned().collect(),
+        })
     }
     fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
         Box::pin(async move {

@@ -2,7 +2,7 @@
 
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::name::Name;
-use sichen_core::port::{Answer, Op, Page, TokenStore};
+use sichen_core::port::{Answer, Believed, Op, Page, TokenStore};
 
 use super::super::{PostgresStore, access, kept};
 
@@ -23,6 +23,9 @@ impl TokenStore for PostgresStore {
     }
     fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
         glance!(self, [page], |read| access::list(read, &page).await)
+    }
+    fn list_believed(&self) -> Answer<'_, Believed> {
+        glance!(self, [], |read| access::believed(read).await)
     }
     fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
         bounded!(names);

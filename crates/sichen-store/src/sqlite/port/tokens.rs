@@ -2,7 +2,7 @@
 
 use sichen_core::access::{AccessToken, NewAccessToken, TokenCreated, TokenRevoked};
 use sichen_core::name::Name;
-use sichen_core::port::{Answer, Op, Page, TokenStore};
+use sichen_core::port::{Answer, Believed, Op, Page, TokenStore};
 
 use super::super::{SqliteStore, access};
 
@@ -15,6 +15,9 @@ impl TokenStore for SqliteStore {
     }
     fn list_access_tokens(&self, page: Page<Name>) -> Answer<'_, Vec<AccessToken>> {
         self.read(move |r| access::list(r, &page))
+    }
+    fn list_believed(&self) -> Answer<'_, Believed> {
+        self.read(access::believed)
     }
     fn note_access_tokens(&self, names: Vec<Name>) -> Answer<'_, ()> {
         bounded!(names);

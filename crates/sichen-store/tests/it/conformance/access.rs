@@ -6,7 +6,8 @@ use sichen_core::access::{
     TokenRevoked,
 };
 use sichen_core::event::{Entity, Kind};
-use sichen_core::port::Page;
+use sichen_core::port::{Believed, Page, UserCreated};
+use sichen_core::user::NewUser;
 
 use crate::bench::{Bench, name, wait};
 
@@ -37,6 +38,30 @@ fn one(b: &Bench, text: &str) -> AccessToken {
     let mut found = list(b, None, 100).into_iter();
     let found = found.find(|t| t.asked.name.as_str() == text);
     found.expect("it is kept")
+}
+
+pub fn who_is_believed_are_all_tokens_and_users(b: &Bench) {
+    assert_eq!(wait(b.store.list_believed()), Believed::default());
+    for (text, digit) in [("late", '1'), ("ci", '2')] {
+        assert_eq!(create(b, api(text, digit)), TokenCreated::Created);
+    }
+    revoke(b, "late");
+    for text in ["zoe", "ann"] {
+        let new = NewUser {
+            name: name(text),
+            grants: Grants::parse("*=viewer").expect("good grants"),
+            identity: None,
+        };
+        assert_eq!(wait(b.store.create_user(b.op(), new)), UserCreated::Created);
+    }
+    let all = Page {
+        after: None,
+        limit: 100,
+    };
+    let believed = wait(b.store.list_believed());
+    assert_eq!(believed.tokens, list(b, None, 100));
+    assert_eq!(believed.users, wait(b.store.list_users(all)));
+    assert_eq!((believed.tokens.len(), believed.users.len()), (2, 2));
 }
 
 pub fn a_token_is_kept_as_it_was_asked_for(b: &Bench) {

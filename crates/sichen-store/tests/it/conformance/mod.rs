@@ -156,6 +156,7 @@ macro_rules! conforms {
                     runs_without_success_are_listed_by_their_end,
                 ;
                 access:
+                    who_is_believed_are_all_tokens_and_users,
                     a_token_is_kept_as_it_was_asked_for,
                     a_live_name_is_taken_and_the_same_token_again_is_the_same_request,
                     a_token_is_taken_back_once_and_for_all,

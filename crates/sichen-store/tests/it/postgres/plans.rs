@@ -178,6 +178,7 @@ const CASES: &[Case] = &[
         null, null", "shard_pkey", N, N * CHANGE),
     case("list_accounts", "'u5', 50", "account_pkey", 51, 50 * ROW),
     case("list_access_tokens", "'t5', 50", "access_token_pkey", 51, 50 * ROW),
+    case("list_believed", "1000", "access_token_pkey", 2_000, 2_000 * ROW),
     case("list_calendar_users", "'default', 'cal0', u('job0'), 100", "calendar_use_job", 301, 300 * ROW),
     case("list_calendars", "'default', 'cal1', 50", "calendar_pkey", 51, 50 * ROW),
     case("list_complete_runs", "100", "run_complete", 100, 100 * ROW),
