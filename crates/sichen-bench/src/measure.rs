@@ -211,9 +211,22 @@ impl Bench {
         let before = trial.statements().await?;
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         let after = trial.statements().await?;
+        let mut said: Vec<(i64, &str)> = after
+            .iter()
+            .map(|(text, n)| (n - before.get(text).unwrap_or(&0), text.as_str()))
+            .filter(|(n, _)| *n > 0)
+            .collect();
+        said.sort_unstable_by(|a, b| b.cmp(a));
+        for (n, text) in &said {
+            eprintln!(
+                "{n:>6} times in {seconds} s: {}",
+                text.lines().next().unwrap_or_default()
+            );
+        }
+        let all: i64 = said.iter().map(|(n, _)| n).sum();
         let mut figures = vec![Figure::new(
             "idle_statements",
-            (after - before) as f64 / seconds as f64,
+            all as f64 / seconds as f64,
             Unit::PerSecond,
         )];
         figures.extend(trial.memory("idle"));

@@ -1,5 +1,6 @@
 //! One measurement's surroundings: a new database, a server on it, a worker.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -109,15 +110,16 @@ impl<'a> Trial<'a> {
         .await
     }
 
-    /// Statements that this database was sent so far, begin and commit among them.
+    /// Every statement that the database was told, by its text, with how often.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn statements(&self) -> Result<i64> {
-        let text = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements s
-            join pg_database d on d.oid = s.dbid where d.datname = $1 and s.toplevel";
+    pub async fn statements(&self) -> Result<BTreeMap<String, i64>> {
+        let text = "select s.query, sum(s.calls)::bigint from pg_stat_statements s
+            join pg_database d on d.oid = s.dbid where d.datname = $1 and s.toplevel group by s.query";
         let client = self.bench.postgres.connect("postgres").await?;
-        Ok(client.query_one(text, &[&self.database]).await?.get(0))
+        let rows = client.query(text, &[&self.database]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     /// Runs that were written before their planned instant, which there must never be.

@@ -28,12 +28,12 @@ impl HistoryStore for PostgresStore {
         until: Timestamp,
         page: Page<(Timestamp, RunId)>,
     ) -> Answer<'_, Vec<Run>> {
-        read!(self, [page], |read| {
+        glance!(self, [page], |read| {
             history::list_ended(read, until, &page).await
         })
     }
     fn get_last_event(&self) -> Answer<'_, u64> {
-        read!(self, [], |read| overview::last_event(read).await)
+        glance!(self, [], |read| overview::last_event(read).await)
     }
     fn get_overview(&self, now: Timestamp, span: Span) -> Answer<'_, Overview> {
         read!(self, [], |read| overview::get(read, now, span).await)
