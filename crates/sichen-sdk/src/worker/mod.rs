@@ -37,6 +37,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::Endpoint;
 
 use crate::context::{Context, EarlierAttempt};
 use crate::data_source::DataSource;
@@ -397,15 +398,31 @@ impl Builder {
         self
     }
 
+    /// Whether servers are named, and can be dialled as they are told.
+    ///
+    /// # Errors
+    /// An address, or certificates, that can't be used.
+    pub fn check_servers(&self) -> Result<(), Error> {
+        self.endpoints().map(drop)
+    }
+
+    fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
+        if self.servers.is_empty() {
+            let text = "a worker needs at least one server address".to_owned();
+            return Err(Error::Config(text));
+        }
+        let addresses = self.servers.iter();
+        addresses
+            .map(|address| stream::endpoint(address, &self.trust))
+            .collect()
+    }
+
     /// Opens the data directory and reads the journal.
     ///
     /// # Errors
     /// A builder without server, data directory, slot or handler; a directory in use or unreadable.
     pub fn build(self) -> Result<Worker, Error> {
         let missing = |what: &str| Error::Config(format!("a worker needs {what}"));
-        if self.servers.is_empty() {
-            return Err(missing("at least one server address"));
-        }
         if self.slots == 0 {
             return Err(missing("at least one slot"));
         }
@@ -422,11 +439,7 @@ impl Builder {
                 "a probe is given for {name:?}, which is no handler"
             )));
         }
-        let servers = self
-            .servers
-            .iter()
-            .map(|address| stream::endpoint(address, &self.trust))
-            .collect::<Result<_, _>>()?;
+        let servers = self.endpoints()?;
         let data_dir = match (self.opened, self.data_dir) {
             (Some(opened), _) => opened,
             (None, Some(path)) => DataDir::open(path)?,

@@ -173,8 +173,14 @@ fn check(args: &Check) -> Result<ExitCode, Failure> {
             // `sichen worker` has a default for it.
             read.servers.push("http://127.0.0.1:7070".to_owned());
         }
-        let checked = read.check();
-        checked.map_err(|e| config::refused(&shown.to_string(), &[e.to_string()]))?;
+        let checked = worker::check(&read);
+        let missing = checked.map_err(|e| config::refused(&shown.to_string(), &[e.to_string()]))?;
+        for file in missing {
+            eprintln!(
+                "note: {} is not on this machine; the worker needs it where it runs",
+                file.display()
+            );
+        }
         "worker"
     } else {
         let read = config::read::<ServerConfig>(&args.file);

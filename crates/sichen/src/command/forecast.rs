@@ -79,6 +79,14 @@ fn shown(told: &Forecast) -> String {
     if told.jobs.is_empty() {
         text.push_str("No job has a planned time in it.\n");
     }
+    let slots = told.limits.iter().find(|limit| limit.limit == "slots");
+    if slots.is_some_and(|slots| slots.there == 0) {
+        text.push_str(&output::prose(&format!(
+            "No live worker serves pool {}: `sichen get workers` lists those that are there, with their pools; \
+             --slots N reckons with slots to come.\n",
+            told.pool
+        )));
+    }
     if told.cut {
         let text_of_cut =
             "Jobs or planned times were left out, being too many: look at a shorter time.\n";

@@ -106,7 +106,7 @@ pub async fn run(args: Worker) -> Result<ExitCode, Failure> {
     let config = configuration(args)?;
     if offers_nothing(&config) {
         return Err(Failure::usage(
-            "this worker would offer nothing\n  give --config FILE with `processes` (docs/guide/processes.md \
+            "SC7008: this worker would offer nothing\n  give --config FILE with `processes` (docs/guide/processes.md \
              shows one), or --builtin to try things out",
         ));
     }
@@ -161,7 +161,7 @@ pub fn settings(args: Worker) -> Result<Vec<Setting>, Failure> {
         None => None,
     };
     let config = configuration(args)?;
-    config.check().map_err(|e| failure(&e))?;
+    check(&config).map_err(|e| failure(&e))?;
     let whole = serde_json::to_value(&config).unwrap_or_default();
     let whole = whole.as_object().cloned().unwrap_or_default();
     let flags = [
@@ -230,6 +230,12 @@ fn offers_nothing(config: &Config) -> bool {
     programs && config.data_sources.is_empty() && !config.builtin
 }
 
+/// Whether a worker can be started with `config`, as [`run`] would find out, without a data directory; which files
+/// it names that are not here.
+pub(super) fn check(config: &Config) -> Result<Vec<PathBuf>, sichen_worker::Error> {
+    sichen_worker::check(config, Some(postgres))
+}
+
 /// The handlers that a configuration file names, if the file is right.
 pub(super) fn offered(path: &Path) -> Result<Vec<String>, Failure> {
     let mut config = config::read::<Config>(path)?.config;
@@ -260,17 +266,21 @@ pub(super) fn stdin_end() -> Result<tokio::sync::oneshot::Receiver<()>, Failure>
 
 fn failure(error: &sichen_worker::Error) -> Failure {
     use sichen_sdk::worker::Error as W;
-    let exit = match error {
-        sichen_worker::Error::Config(_) => Exit::Usage,
-        sichen_worker::Error::Worker(W::Refused { code, .. })
-            if code == "bad-join-token" || code == "outside-join-token" =>
-        {
-            Exit::Denied
-        }
-        sichen_worker::Error::Worker(W::Config(_)) => Exit::Usage,
-        sichen_worker::Error::Worker(W::DataDir(_) | W::Superseded)
-        | sichen_worker::Error::DataDir(_) => Exit::Refused,
-        sichen_worker::Error::Worker(_) | sichen_worker::Error::Io { .. } => Exit::Failed,
+    use sichen_worker::Error as E;
+    let (exit, code) = match error {
+        E::Config(_) | E::Worker(W::Config(_)) => (Exit::Usage, "SC7008"),
+        E::Worker(W::Refused { code, .. }) => match code.as_str() {
+            "bad-join-token" | "outside-join-token" => (Exit::Denied, "SC7070"),
+            _ => (Exit::Failed, "SC7070"),
+        },
+        E::Worker(W::Superseded) => (Exit::Refused, "SC7072"),
+        E::Worker(W::DataDir(_)) | E::DataDir(_) => (Exit::Refused, "SC7071"),
+        E::Worker(W::Journal(_) | W::JournalFailed) => (Exit::Failed, "SC7071"),
+        E::Worker(W::Io(_) | W::Stuck(_) | W::Died) | E::Io { .. } => (Exit::Failed, "SC7073"),
     };
-    Failure::new(exit, error.to_string())
+    Failure::new(exit, format!("{code}: {error}"))
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -389,6 +389,65 @@ fn a_server_takes_its_configuration_from_a_file_and_options_go_before_it() {
     }
 }
 
+#[test]
+fn what_is_a_right_configuration_of_a_worker_is_what_a_worker_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let ends = |words: String, code: i32| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let ended = command(&words).output().unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{words:?}: {ended:?}");
+        err(&ended)
+    };
+    let file = dir.path().join("worker.yaml");
+    let shown = file.to_str().unwrap();
+    let token = dir.path().join("join-token");
+    let data = dir.path().join("data");
+    std::fs::write(&token, "secret").unwrap();
+    let whole = format!(
+        "builtin: true\ndata_dir: {}\njoin_token_file: {}\n",
+        data.display(),
+        token.display()
+    );
+    let pem = dir.path().join("none.pem");
+    let wrong = [
+        (
+            "servers: [\"ftp://host\"]\n",
+            "http://host:port or https://host:port",
+        ),
+        ("servers: [\"http://a b\"]\n", "server address"),
+        ("tls_cert: /etc/cert.pem\n", "give both or neither"),
+        ("reserve: {cpu: 1}\n", "no resource of that name"),
+    ];
+    for (line, why) in wrong {
+        std::fs::write(&file, format!("{whole}{line}")).unwrap();
+        for words in [
+            "config check --worker",
+            "worker --config",
+            "config worker --config",
+        ] {
+            let said = ends(format!("{words} {shown}"), 2);
+            assert!(
+                said.contains("SC7008") && said.contains(why),
+                "{words}: {said}"
+            );
+        }
+    }
+    std::fs::write(&token, " \n").unwrap();
+    std::fs::write(&file, &whole).unwrap();
+    let said = ends(format!("config check --worker {shown}"), 2);
+    assert!(said.contains("is empty"), "{said}");
+    // What is on another machine is told, and no fault of the file.
+    std::fs::write(&file, format!("{whole}ca_file: {}\n", pem.display())).unwrap();
+    std::fs::write(&token, "secret").unwrap();
+    let note = ends(format!("config check --worker {shown}"), 0);
+    assert!(note.contains("none.pem is not on this machine"), "{note}");
+    let said = ends(format!("worker --config {shown}"), 1);
+    assert!(
+        said.contains("SC7073") && said.contains("none.pem"),
+        "{said}"
+    );
+}
+
 /// NAME-009.
 #[test]
 fn a_part_of_a_name_is_never_taken_for_the_job() {
