@@ -228,6 +228,9 @@ fn tests(options: &Options, nextest: bool, binary: &Path) -> Command {
     command.args(options.excludes());
     // cargo test takes one filter, nextest many; several cargo test filters go to the harness.
     if nextest {
+        // One more than cores: half of the process tests' time is waiting (.config/nextest.toml).
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.args(["--test-threads", &(cores + 1).to_string()]);
         command.args(&options.filters);
     } else if !options.filters.is_empty() {
         command.arg("--").args(&options.filters);

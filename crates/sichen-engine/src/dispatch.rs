@@ -509,10 +509,6 @@ impl Dispatcher {
         let parked = admission.parked();
         let served = granted.iter().map(|key| key.run).collect();
         self.capacities.settle(pool, admission, &served, now);
-        if proposed == MAX_BATCH {
-            // There may be more for the same slots than one batch holds.
-            pass.next_ready = Some(now);
-        }
         // What is limited by more than slots is read anew each time.
         let of_job = |run: &Run| {
             known
@@ -552,6 +548,13 @@ impl Dispatcher {
         let spent = heads.iter().any(|head| cut(head) && !left(&head));
         let behind = if kept { found.behind } else { BTreeSet::new() };
         self.room.keep(pool, waiting, behind, complete, spent);
+        if proposed == MAX_BATCH {
+            // There may be more slots than one batch fills, and more was read than that.
+            match kept {
+                true => self.fill(pool, &fence, now, pass).await?,
+                false => pass.next_ready = Some(now),
+            }
+        }
         Ok(Next::After(read))
     }
 

@@ -99,8 +99,12 @@ const FACTS: &[&str] = &[
     "fsync",
     "full_page_writes",
     "synchronous_commit",
+    "synchronous_standby_names",
     "max_connections",
 ];
+
+/// By the name under which it stands beside the settings: how many servers follow this one.
+const STANDBYS: &str = "standbys";
 
 /// # Errors
 /// [`Error::Unavailable`] if the server does not answer.
@@ -114,5 +118,10 @@ pub(super) async fn facts(client: &tokio_postgres::Client) -> Result<Vec<(String
             facts.push(((*name).to_owned(), value));
         }
     }
+    let ask =
+        "select count(*)::text from pg_stat_replication where application_name <> 'pg_basebackup'";
+    let row = client.query_typed_one(ask, &[]).await;
+    let row = row.map_err(|e| fault(&e).0)?;
+    facts.push((STANDBYS.to_owned(), row.get(0)));
     Ok(facts)
 }

@@ -305,6 +305,33 @@ fn store(found: &mut Findings, status: &ServerStatus) {
             None => {}
         }
     }
+    if let Some(text) = loses_at_fail_over(settings) {
+        found.add(Grade::Warn, "store", text);
+    }
+}
+
+/// What a fail-over to a server that follows this one may lose.
+fn loses_at_fail_over(settings: &BTreeMap<String, String>) -> Option<String> {
+    let value = |name| settings.get(name).map_or("", String::as_str);
+    let waits_for_none = value("synchronous_standby_names").trim().is_empty();
+    let after =
+        "a fail-over may lose what was acknowledged (docs/guide/backup.md: what to do then)";
+    if !matches!(value("standbys"), "" | "0") && waits_for_none {
+        return Some(format!(
+            "{} that no commit waits for (synchronous_standby_names is empty): {after}",
+            match value("standbys") {
+                "1" => "one standby follows".to_owned(),
+                n => format!("{n} standbys follow"),
+            }
+        ));
+    }
+    let of_disk = matches!(value("synchronous_commit"), "local" | "remote_write");
+    (of_disk && !waits_for_none).then(|| {
+        format!(
+            "synchronous_commit = {}, so no commit waits until a standby has it on disk: {after}",
+            value("synchronous_commit")
+        )
+    })
 }
 
 /// Those that are connected, if that could be asked.

@@ -154,3 +154,22 @@ fn what_a_good_token_may_not_see_is_not_called_a_fault() {
             .starts_with("not looked at: this needs")
     );
 }
+
+#[test]
+fn a_standby_that_no_commit_waits_for_is_told_of() {
+    let with = |settings: &[(&str, &str)]| {
+        let mut status = status();
+        let settings = settings
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        status.store_settings.extend(settings);
+        graded(&status, 0)
+    };
+    let names = "synchronous_standby_names";
+    assert_eq!(with(&[("standbys", "0"), (names, "")]), []);
+    assert_eq!(with(&[("standbys", "2"), (names, "ANY 1 (a, b)")]), []);
+    let told = [(Grade::Warn, "store")];
+    assert_eq!(with(&[("standbys", "2"), (names, "")]), told);
+    let local = ("synchronous_commit", "local");
+    assert_eq!(with(&[("standbys", "1"), (names, "a"), local]), told);
+}
