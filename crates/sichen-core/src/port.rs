@@ -36,6 +36,7 @@ mod runs;
 mod sessions;
 mod time;
 mod tokens;
+mod usage;
 mod users;
 mod values;
 
@@ -63,6 +64,7 @@ pub use runs::RunStore;
 pub use sessions::SessionStore;
 pub use time::TimeStore;
 pub use tokens::{Believed, TokenStore};
+pub use usage::{Call, Calls, Connections, Usage};
 pub use users::{ChangeUser, UserChanged, UserCreated, UserStore};
 pub use values::*;
 

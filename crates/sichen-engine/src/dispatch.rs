@@ -139,6 +139,11 @@ impl Dispatcher {
         self.signs.set_busy(session, busy);
     }
 
+    /// A beat renewed `session` until then; until when the one before it had, if that was taken here.
+    pub(crate) fn renewed(&self, session: SessionId, until: Timestamp) -> Option<Timestamp> {
+        self.signs.renewed(session, until)
+    }
+
     /// How busy the machine of `session`'s worker says that it is, in thousandths; 0 if it has not said.
     #[must_use]
     pub fn busy(&self, session: SessionId) -> u32 {
@@ -393,6 +398,9 @@ impl Dispatcher {
                 }
             };
             self.context.meter.granted(pool, &given);
+            if !run.terms.uses.is_empty() {
+                self.context.meter.capacity_granted(&given);
+            }
             granted.insert(grant.key);
             self.room.given(pool, grant.session);
             let document = documents.get(&grant.key.run);

@@ -122,6 +122,8 @@ pub struct Meter {
     delay: Histogram,
     queued: Times<Pool>,
     passes: Times<Duty>,
+    beats: Histogram,
+    capacity_waits: Histogram,
     latency: Histogram,
     settling: Histogram,
     lengths: Times<State>,
@@ -159,6 +161,8 @@ impl Default for Meter {
             delay: quick(),
             queued: Family::new_with_constructor(long),
             passes: Family::new_with_constructor(quick),
+            beats: quick(),
+            capacity_waits: long(),
             latency: long(),
             settling: long(),
             lengths: Family::new_with_constructor(long),
@@ -245,6 +249,20 @@ impl Meter {
             let waited = seconds(at.duration_since(shard.ready_at));
             self.queued.get_or_create(&pool).observe(waited);
         }
+    }
+
+    /// A shard that uses capacities was leased: how long it waited, for a slot or for what it uses.
+    pub(crate) fn capacity_granted(&self, granted: &Granted) {
+        let shard = &granted.shard;
+        if let Some(at) = shard.started_at {
+            let waited = seconds(at.duration_since(shard.ready_at));
+            self.capacity_waits.observe(waited);
+        }
+    }
+
+    /// A worker's beat was taken so much later than one beat after the one before.
+    pub(crate) fn beat_late_by(&self, delay: SignedDuration) {
+        self.beats.observe(seconds(delay));
     }
 
     /// The store granted nothing for a placement.
@@ -410,6 +428,11 @@ impl Meter {
         let help = "From a planned instant to the end of its run";
         let settling = self.settling.clone();
         r.register_with_unit("planned_to_settled", help, Unit::Seconds, settling);
+        let help = "From when a shard whose job uses capacities was ready to its lease: for what it waits downstream";
+        let waits = self.capacity_waits.clone();
+        r.register_with_unit("capacity_wait", help, Unit::Seconds, waits);
+        let help = "How much later than due a worker's beat was taken, since the beat before it";
+        r.register_with_unit("heartbeat_delay", help, Unit::Seconds, self.beats.clone());
         let help =
             "Duties that this node took: those of a peer that died, and its share of the others'";
         r.register("duties_taken", help, self.taken.clone());

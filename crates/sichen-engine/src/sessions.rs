@@ -273,7 +273,14 @@ impl Sessions {
             .renew_sessions(vec![beat.session], self.rhythm.ttl)
             .await?;
         let over = match renewed.first() {
-            Some(RenewVerdict::Renewed { .. }) => None,
+            Some(RenewVerdict::Renewed { expires_at }) => {
+                if let Some(before) = self.dispatcher.renewed(beat.session, *expires_at) {
+                    // Both by the store's clock, and for as long.
+                    let late = expires_at.duration_since(before) - self.rhythm.beat;
+                    self.context.meter.beat_late_by(late);
+                }
+                None
+            }
             Some(RenewVerdict::Superseded) => Some(BeatAnswer::Superseded),
             Some(RenewVerdict::Lost) | None => Some(BeatAnswer::Lost),
         };

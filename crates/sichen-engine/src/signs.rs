@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use sichen_core::ids::SessionId;
 
 /// Sessions whose signs are kept.
@@ -26,6 +27,8 @@ struct Sign {
     unable: bool,
     /// The load of its machine by its processors, in thousandths.
     busy: u32,
+    /// Until when its last beat that was taken renewed it.
+    renewed: Option<Timestamp>,
 }
 
 impl Signs {
@@ -37,6 +40,13 @@ impl Signs {
     /// How busy the machine of `session`'s worker is.
     pub fn set_busy(&self, session: SessionId, busy: u32) {
         self.change(session, |sign| sign.busy = busy);
+    }
+
+    /// A beat renewed `session` until then; until when the one before it had, if that was taken here.
+    pub fn renewed(&self, session: SessionId, until: Timestamp) -> Option<Timestamp> {
+        let mut before = None;
+        self.change(session, |sign| before = sign.renewed.replace(until));
+        before
     }
 
     /// How busy it is; `None` if it can't take work.

@@ -71,7 +71,7 @@ use crate::grpc::Streams;
 use crate::oidc::Oidc;
 
 pub use import::{Importer, Source};
-pub use status::About;
+pub use status::{About, DeadRows};
 
 pub use gate::{MAX_BODY_BYTES, MAX_OPEN_BODY_BYTES, MAX_REQUESTS};
 pub use start::MAX_STARTS;

@@ -42,3 +42,5 @@ mod row;
 mod spoilt;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod usage;

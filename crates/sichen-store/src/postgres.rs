@@ -153,17 +153,25 @@ pub struct OldTransaction {
     pub what: String,
 }
 
-/// Transactions in the database at `url` that have been open for longer than `older_than`, the oldest
-/// first; at most ten.
+/// What slows a database down from outside.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// Transactions that have been open for long, the oldest first; at most ten.
+    pub old_transactions: Vec<OldTransaction>,
+    /// Rows of the store's tables that are past and not yet removed, as the server estimates them.
+    pub dead_rows: i64,
+}
+
+/// How the database at `url` is, with transactions that have been open for longer than `older_than`.
 ///
 /// # Errors
 /// As [`connect`].
-pub async fn old_transactions(
-    url: &str,
-    older_than: Duration,
-) -> Result<Vec<OldTransaction>, Error> {
+pub async fn condition(url: &str, older_than: Duration) -> Result<Condition, Error> {
     let client = connect(url, &[("application_name", "sichen-check")]).await?;
-    check::old_transactions(&client, older_than).await
+    Ok(Condition {
+        old_transactions: check::old_transactions(&client, older_than).await?,
+        dead_rows: check::dead_rows(&client).await?,
+    })
 }
 
 /// A store in one PostgreSQL database.

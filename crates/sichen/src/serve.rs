@@ -27,7 +27,7 @@ use sichen_server::alerts::Outlets;
 use sichen_server::auth::Tokens;
 use sichen_server::grpc::Streams;
 use sichen_server::rest::wire::OldTransaction;
-use sichen_server::rest::{About, Importer};
+use sichen_server::rest::{About, DeadRows, Importer};
 use sichen_server::tls::{Clients, Tls};
 use sichen_server::traces::Exporter;
 use sichen_store::postgres::{self, PostgresBeacon};
@@ -83,8 +83,15 @@ pub struct Node {
     pub retention: SignedDuration,
 }
 
-/// The database to look after, from which age on a transaction is old, and where to write what is found.
-type LookedAfter = (String, Duration, Arc<Mutex<Vec<OldTransaction>>>);
+/// The database to look after, and where to write what is found.
+#[derive(Debug)]
+struct LookedAfter {
+    url: String,
+    /// From which age on a transaction is old.
+    old_after: Duration,
+    old: Arc<Mutex<Vec<OldTransaction>>>,
+    dead_rows: DeadRows,
+}
 
 /// A node that has opened everything and not started yet.
 #[derive(Debug)]
@@ -186,9 +193,15 @@ pub async fn open(node: &Node) -> Result<Opened, Failure> {
         settings: settings.into_iter().collect(),
         importer: Importer::new(import::of_text),
         old_transactions: held_up.clone(),
+        dead_rows: DeadRows::default(),
     };
     let held_up = match &node.store {
-        StoreAt::Postgres(url) => Some((url.clone(), old_after, held_up)),
+        StoreAt::Postgres(url) => Some(LookedAfter {
+            url: url.clone(),
+            old_after,
+            old: held_up,
+            dead_rows: about.dead_rows.clone(),
+        }),
         StoreAt::Directory(_) => None,
     };
     let server = Server::new(engine.clone(), streams.clone(), Arc::new(tokens));
@@ -341,7 +354,7 @@ impl Opened {
         };
         let look = async {
             match &self.held_up {
-                Some((url, after, found)) => watch_transactions(url, *after, found).await,
+                Some(looked_after) => look_after(looked_after).await,
                 None => std::future::pending().await,
             }
         };
@@ -396,18 +409,26 @@ impl Opened {
     }
 }
 
-/// Looks for transactions of others that hold the database up; each is warned of once.
-async fn watch_transactions(url: &str, after: Duration, found: &Mutex<Vec<OldTransaction>>) {
+/// Looks how the database is, and for transactions of others that hold it up; each is warned of once.
+async fn look_after(looked_after: &LookedAfter) {
+    let after = looked_after.old_after;
     loop {
-        match postgres::old_transactions(url, after).await {
-            Ok(old) => {
-                let old = old.into_iter().map(|old| OldTransaction {
-                    pid: old.pid,
-                    age_seconds: old.age_seconds,
-                    what: old.what,
-                });
+        match postgres::condition(&looked_after.url, after).await {
+            Ok(found) => {
+                looked_after.dead_rows.set(found.dead_rows);
+                let old = found
+                    .old_transactions
+                    .into_iter()
+                    .map(|old| OldTransaction {
+                        pid: old.pid,
+                        age_seconds: old.age_seconds,
+                        what: old.what,
+                    });
                 let old: Vec<OldTransaction> = old.collect();
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = looked_after
+                    .old
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 let is_known = |new: &OldTransaction| found.iter().any(|o| o.pid == new.pid);
                 for new in old.iter().filter(|new| !is_known(new)) {
                     tracing::warn!(

@@ -45,6 +45,8 @@ pub struct Overview {
     pub scheduled: u64,
     /// Runs that have.
     pub running: u64,
+    /// When the oldest of these was written.
+    pub oldest: Option<Timestamp>,
     /// The runs that ended last, by state.
     pub ended: Vec<(RunState, u64)>,
     /// What was not run, by job and reason.

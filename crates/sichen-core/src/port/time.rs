@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Answer, Fence, Op, Shorter};
+use super::{Answer, Fence, Op, Shorter, Usage};
 use crate::timekeeping::Told;
 
 /// The store's time. A part of [`Store`](super::Store).
@@ -19,4 +19,8 @@ pub trait TimeStore: Send + Sync + 'static {
     /// over. How many were changed: none while time goes on or under an old term, no session's but under the
     /// janitor's ([`Shorter::is_worn_under`]).
     fn shorten_leases(&self, op: Op, fence: Fence, leases: Vec<Shorter>) -> Answer<'_, u32>;
+    /// What the store has been asked, as it counts itself: asks nobody.
+    fn usage(&self) -> Usage {
+        Usage::default()
+    }
 }

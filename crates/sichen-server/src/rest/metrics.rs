@@ -17,6 +17,7 @@ use axum::response::IntoResponse;
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::prometheus_text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -24,7 +25,7 @@ use sichen_core::access::Action;
 use sichen_core::dispatch::why::Reason;
 use sichen_core::model::{Duty, Node, Session, Standing};
 use sichen_core::name::Name;
-use sichen_core::port::{self, MAX_COUNTED, Overview, Page};
+use sichen_core::port::{self, Call, MAX_COUNTED, Overview, Page, Usage};
 use sichen_core::timekeeping::Told;
 use sichen_engine::dispatch::Dispatcher;
 use sichen_engine::meter::MAX_POOLS;
@@ -62,6 +63,11 @@ struct ByState {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByCall {
+    call: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -112,6 +118,7 @@ pub(super) async fn metrics(
         "The program and the kind of its store; always 1",
         build,
     );
+    store_usage(&mut registry, api.store().usage());
     if let Some(seen) = seen {
         jobs_and_runs(&mut registry, &seen.overview);
         workers(&mut registry, &seen.sessions);
@@ -175,6 +182,9 @@ fn jobs_and_runs(registry: &mut Registry, o: &Overview) {
         &format!("Jobs by state, {up_to}; {late}"),
         &jobs,
     );
+    let oldest = o.oldest.map_or(0, |at| o.now.duration_since(at).as_secs());
+    let help = "Age of the oldest run that is open; 0 if there is none";
+    register_seconds(registry, "runs_open_oldest", help, oldest);
     let runs = [("scheduled", o.scheduled), ("running", o.running)];
     states(
         registry,
@@ -341,6 +351,39 @@ fn database(registry: &mut Registry, api: &Api) {
     let oldest = old.iter().filter_map(|t| t.age_seconds).max().unwrap_or(0);
     let help = "Age of the oldest of them";
     register_seconds(registry, "store_oldest_transaction", help, oldest);
+    if let Some(dead) = api.0.about.dead_rows.get() {
+        let help = "Rows that are past in the tables of the store's database and not yet removed, as it estimates them";
+        gauge(registry, "store_dead_rows", help, dead);
+    }
+}
+
+/// What this node asks of its store, as the store counts it.
+fn store_usage(registry: &mut Registry, usage: Usage) {
+    if let Some(calls) = usage.calls {
+        let answered = Family::<ByCall, Counter>::default();
+        let failed = Family::<ByCall, Counter>::default();
+        let took = Family::<ByCall, Counter<f64, AtomicU64>>::default();
+        for (kind, calls) in Call::ALL.into_iter().zip(calls) {
+            let label = ByCall { call: kind.word() };
+            answered.get_or_create(&label).inc_by(calls.answered);
+            failed.get_or_create(&label).inc_by(calls.failed);
+            took.get_or_create(&label).inc_by(calls.took.as_secs_f64());
+        }
+        let help = "Calls of the store that were answered, by kind";
+        registry.register("store_calls", help, answered);
+        let help = "Those that were answered by an error";
+        registry.register("store_call_failures", help, failed);
+        let help = "How long they took together";
+        registry.register_with_unit("store_calls_time", help, Unit::Seconds, took);
+    }
+    if let Some(connections) = usage.connections {
+        let states_of = [("busy", connections.busy), ("idle", connections.idle)];
+        let help = "Connections to the store's database, by state";
+        states(registry, "store_connections", help, &states_of);
+        let help = "Calls that wait for a connection";
+        let waiting = i64::try_from(connections.waiting).unwrap_or(i64::MAX);
+        gauge(registry, "store_callers_waiting", help, waiting);
+    }
 }
 
 fn states(registry: &mut Registry, name: &str, help: &str, counts: &[(&'static str, u64)]) {

@@ -25,8 +25,27 @@ pub struct About {
     pub settings: BTreeMap<String, String>,
     /// What was found last of transactions that hold the store up; whoever looks writes it here.
     pub old_transactions: Arc<Mutex<Vec<wire::OldTransaction>>>,
+    /// What was found last of rows that are past and not yet removed.
+    pub dead_rows: DeadRows,
     /// What reads the jobs of other schedulers.
     pub importer: Importer,
+}
+
+/// How many rows are past and not yet removed, as whoever looks has written it here.
+#[derive(Clone, Debug, Default)]
+pub struct DeadRows(Arc<Mutex<Option<i64>>>);
+
+impl DeadRows {
+    /// Writes down what was found.
+    pub fn set(&self, rows: i64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+    }
+
+    /// What was found last; `None` of a store that has no such rows.
+    #[must_use]
+    pub fn get(&self) -> Option<i64> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Version, clock, store and disk of the server that answers.

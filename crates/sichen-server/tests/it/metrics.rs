@@ -60,6 +60,56 @@ async fn ended(node: &Node, path: &str, state: &str) {
     .await;
 }
 
+/// A job that uses a capacity.
+const DOWNSTREAM: &str = "
+apiVersion: sichen/v1
+kind: Capacity
+metadata: {name: bank}
+spec: {units: 1}
+---
+apiVersion: sichen/v1
+kind: Job
+metadata: {name: pays}
+spec:
+  uses: {bank: 1}
+  run: {handler: work}
+";
+
+#[tokio::test]
+async fn beats_and_what_waits_downstream_are_told() {
+    let node = Node::start().await;
+    let _: Applied = body_of(node.post("/api/v1/jobs:apply", DOWNSTREAM).await).await;
+    let text = shown(&node).await;
+    assert_eq!(value(&text, "sichen_runs_open_oldest_seconds"), Some(0.0));
+    assert_eq!(
+        value(&text, "sichen_capacity_wait_seconds_count"),
+        Some(0.0)
+    );
+    let _: StartedRun = body_of(
+        node.post("/api/v1/jobs/default/pays/runs", r#"{"key": "k"}"#)
+            .await,
+    )
+    .await;
+    until("the run is seen to wait", || async {
+        let age = value(&shown(&node).await, "sichen_runs_open_oldest_seconds");
+        age.is_some_and(|age| age >= 1.0)
+    })
+    .await;
+    let _worker = TestWorker::start(&node, "w1");
+    until("it waited for its capacity", || async {
+        let text = shown(&node).await;
+        let sum = value(&text, "sichen_capacity_wait_seconds_sum");
+        value(&text, "sichen_capacity_wait_seconds_count") == Some(1.0)
+            && sum.is_some_and(|waited| waited >= 1.0)
+    })
+    .await;
+    until("a second beat came", || async {
+        let beats = value(&shown(&node).await, "sichen_heartbeat_delay_seconds_count");
+        beats.is_some_and(|beats| beats >= 1.0)
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_was_committed_is_counted_once() {
     let node = Node::start().await;

@@ -32,6 +32,9 @@ pub(super) fn get(state: &State, now: Timestamp, span: Span) -> Overview {
         let runs = state.runs.values();
         count(runs.filter(|run| run.state == wanted).take(most))
     };
+    // The first by number, as the other stores find it.
+    let first = |wanted: RunState| state.runs.values().find(|run| run.state == wanted);
+    let first = [RunState::Scheduled, RunState::Running].map(first);
     Overview {
         now,
         live_jobs: named.len() as u64 - paused,
@@ -40,6 +43,7 @@ pub(super) fn get(state: &State, now: Timestamp, span: Span) -> Overview {
         load: load.into_iter().collect(),
         scheduled: in_state(RunState::Scheduled),
         running: in_state(RunState::Running),
+        oldest: first.into_iter().flatten().map(|run| run.created_at).min(),
         ended: ended(state, now - span.past),
         skips: skips(state, now - span.past),
     }

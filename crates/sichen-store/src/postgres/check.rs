@@ -74,6 +74,17 @@ const OLD: &str = "\
     and p.prepared < clock_timestamp() - make_interval(secs => $1) \
   order by 2 desc nulls last limit $2::bigint";
 
+/// Rows of the store's tables that are past and not yet removed, as the server estimates them.
+const DEAD: &str = "select coalesce(sum(n_dead_tup), 0)::bigint from pg_stat_user_tables \
+    where schemaname = any(current_schemas(false))";
+
+/// # Errors
+/// [`Error::Unavailable`] if the server does not answer.
+pub(super) async fn dead_rows(client: &tokio_postgres::Client) -> Result<i64> {
+    let row = client.query_typed_one(DEAD, &[]).await;
+    Ok(row.map_err(|e| fault(&e).0)?.get(0))
+}
+
 /// # Errors
 /// [`Error::Unavailable`] if the server does not answer.
 pub(super) async fn old_transactions(

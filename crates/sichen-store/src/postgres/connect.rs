@@ -19,7 +19,7 @@ use deadpool_postgres::{
     RecyclingMethod, Runtime,
 };
 use futures_util::future::BoxFuture;
-use sichen_core::port::Error;
+use sichen_core::port::{Connections as Usage, Error};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
@@ -107,6 +107,21 @@ impl Connections {
     pub async fn get(&self) -> std::result::Result<Link, Failed> {
         let client = self.pool.get().await.map_err(|e| unreachable(&e))?;
         Ok(Link::new(client, self.pooled))
+    }
+
+    /// How they are used, those for transactions and the others together.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for pool in [Some(&self.pool), self.unbegun.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let status = pool.status();
+            usage.busy += status.size.saturating_sub(status.available) as u64;
+            usage.idle += status.available as u64;
+            usage.waiting += status.waiting as u64;
+        }
+        usage
     }
 
     /// A free connection for a statement that is a whole use case; `None` if it needs a transaction.

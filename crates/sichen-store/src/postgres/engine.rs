@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sichen_core::ids::OpId;
-use sichen_core::port::{Answer, Error, Op};
+use sichen_core::port::{Answer, Call, Error, Op, Usage};
 use sichen_core::timekeeping::Told;
 use tokio::runtime::Handle;
 
@@ -28,6 +28,7 @@ use super::kept::Turn;
 use super::tx::{Common, Read, Tx};
 use super::whereabouts::Place;
 use super::{Options, check, migrate, restored, sql};
+use crate::usage::Counted;
 
 /// How often a use case is tried.
 const TRIES: u32 = 5;
@@ -36,6 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Engine {
     shared: Arc<Shared>,
+    counted: Counted,
 }
 
 impl std::fmt::Debug for Engine {
@@ -88,7 +90,8 @@ impl Engine {
             pauses: AtomicU64::new(0),
             settling: tokio::sync::Mutex::default(),
         });
-        Self { shared }
+        let counted = Counted::default();
+        Self { shared, counted }
     }
 
     /// Takes note of where the database is, and of a copy or another timeline ([`restored::settle`]); from then on
@@ -102,7 +105,9 @@ impl Engine {
 
     pub fn clock(&self) -> Answer<'_, Told> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.again(|| shared.try_clock()).await })
+        self.run(Call::Clock, async move {
+            shared.again(|| shared.try_clock()).await
+        })
     }
 
     /// Runs `f`, which only reads, and needs no common snapshot and no clock but the one its
@@ -113,7 +118,9 @@ impl Engine {
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.again(|| shared.try_glance(&f)).await })
+        self.run(Call::Read, async move {
+            shared.again(|| shared.try_glance(&f)).await
+        })
     }
 
     /// Runs `f` over one snapshot.
@@ -123,7 +130,7 @@ impl Engine {
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.read(f).await })
+        self.run(Call::Read, async move { shared.read(f).await })
     }
 
     /// Runs `f` in one transaction and commits it.
@@ -133,7 +140,7 @@ impl Engine {
         F: for<'t> Fn(&'t mut Tx) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.write(op, f).await })
+        self.run(Call::Write, async move { shared.write(op, f).await })
     }
 
     /// Runs `f`, whose first statement is the whole of what it writes, and which may be said again: it is
@@ -144,14 +151,25 @@ impl Engine {
         F: for<'t> Fn(&'t Read) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.again(|| shared.try_alone(&f)).await })
+        self.run(Call::Write, async move {
+            shared.again(|| shared.try_alone(&f)).await
+        })
+    }
+
+    /// What it was asked, and the connections by which it asks the database.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            calls: Some(self.counted.calls()),
+            connections: Some(self.shared.connections.usage()),
+        }
     }
 
     fn run<'a, T: Send + 'static>(
         &'a self,
+        kind: Call,
         call: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Answer<'a, T> {
-        Box::pin(async move {
+        let answer = Box::pin(async move {
             match self.shared.handle.spawn(call).await {
                 Ok(answer) => answer,
                 Err(e) if e.is_panic() => Err(Error::Corrupt(
@@ -159,7 +177,8 @@ impl Engine {
                 )),
                 Err(_) => Err(Error::Unavailable("the runtime is shutting down".into())),
             }
-        })
+        });
+        self.counted.count(kind, answer)
     }
 }
 

@@ -32,6 +32,11 @@ pub(super) async fn get(read: &Read, now: Timestamp, span: Span) -> Result<Overv
     let load = (at(now), micros(span.part), at(now + span.ahead), most);
     let since = (at(now - span.past), most);
     let in_state = |state: RunState| (state.word(), most);
+    let mut oldest = None;
+    for state in [RunState::Scheduled, RunState::Running] {
+        let first = read.one(sql::GET_OLDEST_IN_STATE, [state.word()], |row| row.at(0));
+        oldest = oldest.into_iter().chain(first.await?).min();
+    }
     let (scheduled, running) = (in_state(RunState::Scheduled), in_state(RunState::Running));
     Ok(Overview {
         now,
@@ -46,6 +51,7 @@ pub(super) async fn get(read: &Read, now: Timestamp, span: Span) -> Result<Overv
             .await?
             .into(),
         running: read.count(sql::COUNT_RUNS_IN_STATE, running).await?.into(),
+        oldest,
         ended: read
             .all(sql::COUNT_ENDED_RUNS, since, |row| {
                 Ok((row.run_state(0)?, row.u64(1)?))

@@ -56,6 +56,7 @@ statements! {
     COUNT_LATE_JOBS = "count_late_jobs",
     COUNT_LOAD = "count_load",
     COUNT_RUNS_IN_STATE = "count_runs_in_state",
+    GET_OLDEST_IN_STATE = "get_oldest_in_state",
     COUNT_ENDED_RUNS = "count_ended_runs",
     LIST_SKIPS = "list_skips",
     GET_LAST_EVENT = "get_last_event",

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use sichen_core::port::{Answer, Error, Op};
+use sichen_core::port::{Answer, Call, Error, Op, Usage};
 use sichen_core::timekeeping::Told;
 use tokio::sync::oneshot;
 
@@ -26,6 +26,7 @@ use super::migrate::migrate;
 use super::tx::{Read, Result, Tx, fault};
 use super::write::{Failed, Writer};
 use crate::clock::{Clock, Keeper};
+use crate::usage::Counted;
 
 /// Calls that may wait for the writer, and as many for the readers; more are told to come again.
 const MAX_WAITING: usize = 1_024;
@@ -50,6 +51,7 @@ type Look = Box<dyn FnOnce(&Connection) + Send>;
 pub(super) struct Engine {
     keeper: Arc<Keeper>,
     place: Place,
+    counted: Counted,
 }
 
 enum Place {
@@ -84,6 +86,7 @@ impl Engine {
         let (writer, keeper) = Writer::new(conn, clock)?;
         Ok(Self {
             keeper,
+            counted: Counted::default(),
             place: Place::Memory(Box::new(Mutex::new(writer))),
         })
     }
@@ -122,12 +125,24 @@ impl Engine {
             reads: Some(reads),
             threads,
         };
-        Ok(Self { keeper, place })
+        Ok(Self {
+            keeper,
+            place,
+            counted: Counted::default(),
+        })
     }
 
     /// The time now; asks nobody.
     pub fn clock(&self) -> Answer<'_, Told> {
         Box::pin(async { Ok(self.keeper.read()) })
+    }
+
+    /// What it was asked; the clock is read without asking it.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            calls: Some(self.counted.calls()),
+            connections: None,
+        }
     }
 
     /// Runs a use case in a transaction of its own or shared; answers after the commit.
@@ -136,7 +151,7 @@ impl Engine {
         op: Option<Op>,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
-        Box::pin(async move {
+        let answer = Box::pin(async move {
             let queue = match &self.place {
                 Place::Memory(writer) => {
                     let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +180,8 @@ impl Engine {
             });
             submit(queue, work)?;
             wait.await.unwrap_or_else(|_| Err(gone()))
-        })
+        });
+        self.counted.count(Call::Write, answer)
     }
 
     /// Reads from one snapshot.
@@ -173,7 +189,7 @@ impl Engine {
         &'a self,
         f: impl FnOnce(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
-        Box::pin(async move {
+        let answer = Box::pin(async move {
             let queue = match &self.place {
                 Place::Memory(writer) => {
                     return writer
@@ -195,7 +211,8 @@ impl Engine {
             });
             submit(queue, look)?;
             wait.await.unwrap_or_else(|_| Err(gone()))
-        })
+        });
+        self.counted.count(Call::Read, answer)
     }
 }
 

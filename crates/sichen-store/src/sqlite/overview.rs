@@ -31,6 +31,11 @@ pub(super) fn get(read: &Read<'_>, now: Timestamp, span: Span) -> Result<Overvie
         let params = (state.word(), most);
         Ok(read.count(sql::COUNT_RUNS_IN_STATE, params)?.into())
     };
+    let mut oldest = None;
+    for state in [RunState::Scheduled, RunState::Running] {
+        let first = read.one(sql::GET_OLDEST_IN_STATE, [state.word()], |row| row.at(0))?;
+        oldest = oldest.into_iter().chain(first).min();
+    }
     Ok(Overview {
         now,
         live_jobs: count(false),
@@ -39,6 +44,7 @@ pub(super) fn get(read: &Read<'_>, now: Timestamp, span: Span) -> Result<Overvie
         load: read.all(sql::COUNT_LOAD, load, |row| Ok((row.u64(0)?, row.u64(1)?)))?,
         scheduled: in_state(RunState::Scheduled)?,
         running: in_state(RunState::Running)?,
+        oldest,
         ended: read.all(sql::COUNT_ENDED_RUNS, since, |row| {
             Ok((row.run_state(0)?, row.u64(1)?))
         })?,

@@ -1,7 +1,7 @@
 //! The store's time.
 
 use jiff::{SignedDuration, Timestamp};
-use sichen_core::port::{Answer, Fence, Op, Shorter, TimeStore};
+use sichen_core::port::{Answer, Fence, Op, Shorter, TimeStore, Usage};
 use sichen_core::timekeeping::Told;
 
 use super::super::{SqliteStore, clock};
@@ -9,6 +9,9 @@ use super::super::{SqliteStore, clock};
 impl TimeStore for SqliteStore {
     fn now(&self) -> Answer<'_, Timestamp> {
         Box::pin(async { Ok(self.engine.clock().await?.now) })
+    }
+    fn usage(&self) -> Usage {
+        self.engine.usage()
     }
     fn clock(&self) -> Answer<'_, Told> {
         self.engine.clock()

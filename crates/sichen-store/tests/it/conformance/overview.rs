@@ -25,7 +25,7 @@ pub fn an_empty_store_has_nothing_to_count(b: &Bench) {
         (told.live_jobs, told.paused_jobs, told.late_jobs),
         (0, 0, 0)
     );
-    assert_eq!((told.scheduled, told.running), (0, 0));
+    assert_eq!((told.scheduled, told.running, told.oldest), (0, 0, None));
     assert!(told.load.is_empty() && told.ended.is_empty() && told.skips.is_empty());
     assert_eq!(wait(b.store.get_last_event()), 0);
 }
@@ -44,9 +44,13 @@ pub fn runs_count_by_state_and_those_that_ended_long_ago_do_not(b: &Bench) {
         told.ended,
         [(RunState::Failed, 1), (RunState::Succeeded, 1)]
     );
+    let written = b.now();
+    assert_eq!(told.oldest, Some(written));
     b.pass(3_601);
+    let young = b.run_of(1);
     let told = overview(b);
-    assert_eq!((told.scheduled, told.running), (1, 1));
+    assert_eq!((told.scheduled, told.running), (2, 1), "{young}");
+    assert_eq!(told.oldest, Some(written), "the oldest, which runs");
     assert_eq!(told.ended, []);
     let events = b.dump().events;
     let last = events.last().map(|event| event.seq);

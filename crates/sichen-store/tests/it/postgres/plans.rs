@@ -176,6 +176,7 @@ const CASES: &[Case] = &[
     case("lease_shard", "ints(85, 100, 500), times(0, 500), times(0, 500), times(5, 500), times(1, 500), times(1, 500), \
         times(1, 500), times(0, 500), times(1, 500), times(9, 500), times(9, 500), times(2, 500), \
         null, null", "shard_pkey", N, N * CHANGE),
+    case("get_oldest_in_state", "'running'", "run_state", 1, ROW),
     case("list_accounts", "'u5', 50", "account_pkey", 51, 50 * ROW),
     case("list_access_tokens", "'t5', 50", "access_token_pkey", 51, 50 * ROW),
     case("list_believed", "1000", "access_token_pkey", 2_000, 2_000 * ROW),

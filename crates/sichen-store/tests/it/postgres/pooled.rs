@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use sichen_core::ids::OpId;
 use sichen_core::port::{Error, HistoryStore, MemberStore, Op};
 use sichen_store::clock::ManualClock;
-use sichen_store::postgres::{Options, PostgresStore, facts, old_transactions};
+use sichen_store::postgres::{Options, PostgresStore, condition, facts};
 use sichen_testdb::pgbouncer::Pgbouncer;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 use uuid::Uuid;
@@ -95,8 +95,8 @@ fn a_pooler_is_found_and_left_as_it_was() {
         let url = format!("{}{said}", pooler.url(&schema));
         let facts = runtime().block_on(facts(&url)).unwrap();
         assert!(facts.iter().any(|(name, _)| name == "fsync"), "{facts:?}");
-        let old = old_transactions(&url, std::time::Duration::from_secs(300));
-        assert_eq!(runtime().block_on(old).unwrap(), []);
+        let found = condition(&url, std::time::Duration::from_secs(300));
+        assert_eq!(runtime().block_on(found).unwrap().old_transactions, []);
         assert_eq!(left(&pooler, &schema), clean, "{more}{said}");
     }
 }
