@@ -30,8 +30,9 @@ mod users;
 use std::sync::Arc;
 
 use sichen_core::document::Problem;
+use sichen_core::ids::Revision;
 use sichen_core::keys::KeyHold;
-use sichen_core::name::Name;
+use sichen_core::name::{JobName, Name};
 use sichen_core::port;
 
 use crate::context::Context;
@@ -61,6 +62,16 @@ pub enum Error {
         what: &'static str,
         /// As asked for.
         name: String,
+    },
+    /// A job has no revision of that number.
+    #[error("SC5001: there is no revision {revision} of job {job}; its newest is {newest}")]
+    NoRevision {
+        /// Which job.
+        job: JobName,
+        /// As asked for.
+        revision: Revision,
+        /// The one in force.
+        newest: Revision,
     },
     /// The request does not make sense; every problem is listed.
     #[error("SC5002: the request is not valid: {}", list(.0))]

@@ -477,6 +477,10 @@ impl Client {
             .iter()
             .map(|j| names::shown(&j.namespace, &j.name))
             .collect();
+        if known.contains(&names::shown(name.namespace.as_str(), name.name.as_str())) {
+            // It is there; what is missing is a part of it.
+            return failure;
+        }
         let near = names::near(&name.to_string(), &known);
         let hint = match near.is_empty() {
             true => "`sichen get jobs` lists what there is".to_owned(),

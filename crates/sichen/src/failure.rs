@@ -115,8 +115,9 @@ impl Failure {
             Some((code, rest)) if is_code(code) => (Some(code), rest),
             // What it is about may stand before the code.
             _ => {
-                let line = self.text.lines().next().unwrap_or_default();
-                (line.split(": ").find(|part| is_code(part)), &self.text)
+                // Or a line that counts what is wrong, and then each with its own.
+                let mut parts = self.text.lines().flat_map(|line| line.split(": "));
+                (parts.find(|part| is_code(part)), &self.text)
             }
         }
     }

@@ -222,7 +222,9 @@ impl Backfiller {
                     Err(_) => Ok(Wish::Later),
                 }
             }
-            Err(error @ (Error::NotFound { .. } | Error::Invalid(_))) => nothing(error.to_string()),
+            Err(
+                error @ (Error::NotFound { .. } | Error::NoRevision { .. } | Error::Invalid(_)),
+            ) => nothing(error.to_string()),
         }
     }
 }

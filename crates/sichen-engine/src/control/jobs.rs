@@ -365,12 +365,10 @@ impl Control {
     /// [`Error::NotFound`]; the store's.
     pub async fn revision(&self, job: &Job, revision: Revision) -> Result<String, Error> {
         let found = self.context.store.get_revision(job.uid, revision).await?;
-        found.ok_or_else(|| Error::NotFound {
-            what: "revision",
-            name: format!(
-                "{} of job {} (the newest is {})",
-                revision, job.name, job.revision
-            ),
+        found.ok_or_else(|| Error::NoRevision {
+            job: job.name.clone(),
+            revision,
+            newest: job.revision,
         })
     }
 

@@ -113,7 +113,9 @@ impl From<control::Error> for Failed {
     fn from(error: control::Error) -> Self {
         let text = error.to_string();
         match error {
-            control::Error::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, text),
+            control::Error::NotFound { .. } | control::Error::NoRevision { .. } => {
+                Self::new(StatusCode::NOT_FOUND, text)
+            }
             control::Error::Invalid(problems) => {
                 Self::invalid(problems.into_iter().map(unplaced).collect())
             }

@@ -57,12 +57,12 @@ pub struct One {
 /// Which shard.
 #[derive(Debug, Args)]
 pub struct OneShard {
-    /// The run, by number, key or trace id; or a job, for its newest run.
+    /// The run, by number, key or trace id; or a job, for its newest run. `7/2` is shard 2 of run 7.
     #[arg(value_name = "RUN")]
     pub run: String,
     /// The shard's number; -1 is the plan step.
     #[arg(value_name = "SHARD", allow_negative_numbers = true)]
-    pub shard: i32,
+    pub shard: Option<i32>,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -382,11 +382,30 @@ struct ShardView {
     attempts: Vec<Attempt>,
 }
 
+/// The run and the shard's number, which may be said as events say them: `7/2`.
+fn of_run(one: &OneShard) -> Result<(&str, i32), Failure> {
+    if let Some(no) = one.shard {
+        return Ok((&one.run, no));
+    }
+    let parts = one.run.rsplit_once('/');
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    parts
+        .filter(|(run, _)| number(run))
+        .and_then(|(run, no)| Some((run, no.parse().ok()?)))
+        .ok_or_else(|| {
+            Failure::usage(format!(
+                "which shard of {}? Say its number too, as `sichen shards {}` shows it",
+                one.run, one.run
+            ))
+        })
+}
+
 async fn shard(one: &OneShard) -> Result<(), Failure> {
     let client = Client::new(&one.connection)?;
-    let run = which::run(&client, &one.run).await?;
-    let shard = shards::one(&client, &run, one.shard).await?;
-    let no = one.shard.to_string();
+    let (run, no) = of_run(one)?;
+    let run = which::run(&client, run).await?;
+    let shard = shards::one(&client, &run, no).await?;
+    let no = no.to_string();
     let path = ["runs", run.as_str(), "shards", &no, "attempts"];
     let attempts: Attempts = client.get(&path, Vec::new()).await?;
     let attempts = attempts.items;

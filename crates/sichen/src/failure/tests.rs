@@ -33,6 +33,8 @@ fn programs_get_one_object_with_code_message_and_what_to_do() {
     let plain = json(&Failure::new(Exit::Failed, "broken: pipe"));
     assert_eq!(plain["error"]["code"], serde_json::Value::Null);
     assert_eq!(plain["error"]["message"], "broken: pipe");
+    let counted = "1 problem\n  a.yaml:3:1: spec: SC1034: `x` is not known; did you mean `y`?";
+    assert_eq!(json(&Failure::usage(counted))["error"]["code"], "SC1034");
     let yaml = failure.told(Form::Yaml);
     assert!(
         yaml.contains("SC5001") && yaml.starts_with("error:"),

@@ -39,6 +39,13 @@ fn what_an_attempt_returned_is_kept_as_it_was_said(scene: Scene) {
     assert_eq!([&none["result"], &none["result_bytes"]], [&json!(null); 2]);
 
     let people = scene.client.ok("describe shard small:manual:k 0");
+    let number = scene.client.json("runs small")["items"][0]["id"].to_string();
+    assert_eq!(
+        scene.client.ok(&format!("describe shard {number}/0")),
+        people
+    );
+    let which = scene.client.fails("describe shard small:manual:k", 2);
+    assert!(which.contains("which shard of small"), "{which}");
     assert!(
         people.contains("Attempt 1 returned:") && people.contains("9000"),
         "{people}"
