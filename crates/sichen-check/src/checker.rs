@@ -142,6 +142,8 @@ pub struct Checker {
     jobs: BTreeMap<JobUid, fold::job::Job>,
     sessions: BTreeMap<SessionId, SessionFold>,
     duties: BTreeMap<String, duties::Duty>,
+    /// Nodes from which a duty was taken over as expired, and when first.
+    found_over: BTreeMap<NodeId, Timestamp>,
     nodes: BTreeMap<NodeId, Trail>,
     calendars: BTreeMap<JobName, Trail>,
     access_tokens: BTreeMap<Name, Trail>,
@@ -176,6 +178,7 @@ impl Checker {
             jobs: BTreeMap::new(),
             sessions: BTreeMap::new(),
             duties: BTreeMap::new(),
+            found_over: BTreeMap::new(),
             nodes: BTreeMap::new(),
             calendars: BTreeMap::new(),
             access_tokens: BTreeMap::new(),

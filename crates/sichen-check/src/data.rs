@@ -44,6 +44,9 @@ pub(crate) struct Fields {
     pub at: Option<Timestamp>,
     pub run: Option<u64>,
     pub term: Option<u64>,
+    /// When the lease ended of who had a duty before.
+    #[serde(deserialize_with = "instant")]
+    pub lease_end: Option<Timestamp>,
     pub counts_match: Option<bool>,
     /// Occasions that a step of the mark wrote runs for.
     pub runs: Vec<String>,

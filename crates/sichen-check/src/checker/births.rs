@@ -16,7 +16,7 @@ use crate::verdict::Invariant;
 
 /// A node counts the store's time on by its own clock for so long between two readings. A store whose
 /// clock is set back or stands still in that very time is behind what the node goes by.
-const COUNTED_ON: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const COUNTED_ON: SignedDuration = SignedDuration::from_secs(5);
 
 /// The job that an event's data names.
 pub(super) fn job_of(data: &Fields) -> Option<JobUid> {

@@ -7,6 +7,7 @@ use sichen_core::event::{Event, Kind};
 use sichen_core::ids::{NodeId, Term};
 
 use super::Checker;
+use super::births::COUNTED_ON;
 use crate::data::Fields;
 use crate::fold::{self, Broken, Trail};
 use crate::verdict::{Invariant, Sight};
@@ -20,7 +21,7 @@ pub(super) struct Duty {
 }
 
 impl Duty {
-    /// I12: whether it may be taken over for this reason. Leases themselves are not in the log.
+    /// I12: whether it may be taken over for this reason.
     fn is_lawful(&self, evidence: &str) -> Result<(), Broken> {
         let lawful = match evidence {
             "first" => self.term == Term(0),
@@ -42,13 +43,48 @@ impl Duty {
     }
 }
 
+/// I12: a takeover says when its owner's lease ended, and that was before it.
+fn lease_is_over(event: &Event, data: &Fields) -> Result<(), Broken> {
+    match data.lease_end {
+        Some(end) if end > event.at => fold::broken(
+            Invariant::I12,
+            format!("taken over as expired, its owner's lease ends at {end}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
 impl Checker {
+    /// I12, of a takeover: the lease was over, and who takes was not found dead long before.
+    fn judge_takeover(&mut self, event: &Event, data: &Fields) -> Result<(), Broken> {
+        if let Some(node) = data.node.map(NodeId)
+            && let Some(found) = self.found_over.get(&node)
+            && event.at.duration_since(*found) > COUNTED_ON
+        {
+            let message = format!("taken by node {node}, whose lease was found over at {found}");
+            return fold::broken(Invariant::I12, message);
+        }
+        if event.cause != "expired" {
+            return Ok(());
+        }
+        if data.lease_end.is_none() {
+            let reason = "a takeover does not say when the lease before it ended";
+            self.unknown
+                .entry(Invariant::I12)
+                .or_insert_with(|| reason.to_owned());
+        }
+        lease_is_over(event, data)
+    }
+
     pub(super) fn apply_duty(
         &mut self,
         key: &str,
         event: &Event,
         data: &Fields,
     ) -> Result<(), Broken> {
+        if event.kind == Kind::DutyAcquired {
+            self.judge_takeover(event, data)?;
+        }
         let duty = self.duties.entry(key.to_owned()).or_default();
         let unknown = event.ver > 1 && self.options.partial && duty.trail.ver == 0;
         if event.kind == Kind::DutyAcquired && !unknown {
@@ -65,6 +101,9 @@ impl Checker {
             if term <= duty.term {
                 let message = format!("term {term} follows term {}", duty.term);
                 return fold::broken(Invariant::I10, message);
+            }
+            if let Some(before) = duty.node.filter(|_| event.cause == "expired") {
+                self.found_over.entry(before).or_insert(event.at);
             }
             duty.term = term;
             duty.node = data.node.map(NodeId);

@@ -12,7 +12,7 @@ use sichen_core::name::Name;
 use crate::history::{History, Rng, minute, valid};
 use crate::rights::{
     come_early, decide_after_deletion, fire_while_paused, grant_after_stop, grant_to_the_dead,
-    overlap_ranges, take_as_released, use_old_revision,
+    overlap_ranges, take_after_death, take_as_released, take_too_early, use_old_revision,
 };
 use crate::verdicts::judge;
 
@@ -66,6 +66,16 @@ const FAULTS: &[(&str, Invariant, Inject)] = &[
         "a duty is taken from its owner as if it were free",
         Invariant::I12,
         take_as_released,
+    ),
+    (
+        "a duty is taken while its owner's lease runs",
+        Invariant::I12,
+        take_too_early,
+    ),
+    (
+        "a node whose lease was over takes a duty",
+        Invariant::I12,
+        take_after_death,
     ),
     ("a grant's token is lowered", Invariant::I13, lower_token),
     (

@@ -170,7 +170,11 @@ impl Model {
         self.pool_term += 1;
         self.trigger_term += 1;
         for (key, term) in [(POOL, self.pool_term), (TRIGGER, self.trigger_term)] {
-            let data = json!({ "node": term % 2 + 1, "term": term });
+            // The node before has died; each new owner is a new one.
+            let mut data = json!({ "node": term, "term": term });
+            if term > 1 {
+                data["lease_end"] = json!(self.now.as_microsecond());
+            }
             let ver = u32::try_from(term).expect("small");
             let said = Said {
                 to: "owned",
@@ -815,7 +819,7 @@ impl Model {
         let duty = |key: &str, term: u64| Duty {
             key: DutyKey::parse(key).expect("a duty"),
             term: Term(term),
-            node: Some(NodeId(term % 2 + 1)),
+            node: Some(NodeId(term)),
         };
         self.dump.duties = vec![duty(TRIGGER, self.trigger_term), duty(POOL, self.pool_term)];
         // Of every other job of which none waits nothing is counted.

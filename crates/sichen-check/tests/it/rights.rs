@@ -81,6 +81,37 @@ pub fn take_as_released(h: &mut History, rng: &mut Rng) -> bool {
     true
 }
 
+fn is_takeover(e: &Event) -> bool {
+    e.kind == Kind::DutyAcquired && e.cause == "expired"
+}
+
+/// The lease of who had it runs for another second.
+pub fn take_too_early(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, is_takeover) else {
+        return false;
+    };
+    let event = &mut h.dump.events[n];
+    let end = event.at + SignedDuration::from_secs(1);
+    set_data(event, "lease_end", end.as_microsecond().into());
+    true
+}
+
+/// A node from which a duty was taken as from a dead one takes another, ten seconds later.
+pub fn take_after_death(h: &mut History, rng: &mut Rng) -> bool {
+    let Some(n) = find(h, rng, |e| is_takeover(e) && e.ver == 2) else {
+        return false;
+    };
+    let mut event = h.dump.events[n].clone();
+    let last = h.dump.events.last().expect("at least that one");
+    event.seq = last.seq + 1;
+    event.at = last.at + SignedDuration::from_secs(10);
+    event.entity = Entity::Duty("janitor".to_owned());
+    (event.ver, event.cause) = (1, "first".to_owned());
+    event.data = r#"{"node":1,"term":1}"#.to_owned();
+    h.dump.events.push(event);
+    true
+}
+
 pub fn grant_to_the_dead(h: &mut History, rng: &mut Rng) -> bool {
     let Some(over) = find(h, rng, |e| e.kind == Kind::SessionEnded) else {
         return false;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sichen_check::{Checker, Invariant, Options, Outcome, Sight, Verdict, check_dump, jsonl};
+use sichen_core::event::{Event, Kind};
 
 use crate::history::{History, Minutes, valid};
 
@@ -152,4 +153,24 @@ fn a_million_events_are_judged_within_ten_seconds() {
         history.dump.shards.len()
     );
     assert!(took.as_secs() < 10, "{events} events took {took:?}");
+}
+
+/// Logs of before the takeover's event told it.
+#[test]
+fn a_takeover_that_does_not_say_when_the_lease_ended_is_not_judged() {
+    let is_takeover = |e: &Event| e.kind == Kind::DutyAcquired && e.cause == "expired";
+    let mut history = (1..50)
+        .map(|seed| valid(seed, 1_500))
+        .find(|history| history.dump.events.iter().any(is_takeover))
+        .expect("a history with takeovers");
+    for event in history.dump.events.iter_mut().filter(|e| is_takeover(e)) {
+        let mut data: serde_json::Value =
+            serde_json::from_str(&event.data).expect("data of an event");
+        data.as_object_mut().expect("an object").remove("lease_end");
+        event.data = data.to_string();
+    }
+    let verdict = judge(&history);
+    assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
+    let undecided: Vec<Invariant> = verdict.unknown.iter().map(|u| u.invariant).collect();
+    assert_eq!(undecided, [Invariant::I12]);
 }

@@ -88,6 +88,9 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fe
             owned.push(Fence { key, term });
             continue;
         }
+        let lease_end = owner
+            .and_then(|other| tx.state.nodes.get(&other))
+            .map(|n| n.expires_at);
         let evidence = match owner {
             None if term == Term(0) => "first",
             None => "released",
@@ -102,7 +105,10 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Vec<Fe
             node: Some(node),
         };
         tx.state.duties.insert(key.clone(), DutyRow { duty, ver });
-        let data = serde_json::json!({ "node": node.0, "term": term.0 });
+        let mut data = serde_json::json!({ "node": node.0, "term": term.0 });
+        if evidence == "expired" {
+            data["lease_end"] = lease_end.map(jiff::Timestamp::as_microsecond).into();
+        }
         let happened = Happened {
             cause: evidence,
             data,

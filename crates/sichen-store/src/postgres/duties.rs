@@ -80,10 +80,14 @@ pub(super) fn micros(length: SignedDuration) -> i64 {
 }
 
 pub(super) async fn is_alive(read: &Read, id: NodeId) -> Result<bool> {
-    let node = read
-        .one(sql::GET_NODE, [int(id.0)], |row| row.node())
-        .await?;
-    Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))
+    let end = lease_end(read, id).await?;
+    Ok(end.is_some_and(|end| !has_expired(end, read.now)))
+}
+
+/// Until when a node's lease runs, or ran.
+async fn lease_end(read: &Read, id: NodeId) -> Result<Option<Timestamp>> {
+    let node = read.one(sql::GET_NODE, [int(id.0)], |row| row.node());
+    Ok(node.await?.map(|node| node.expires_at))
 }
 
 /// Takes free duties. One that somebody writes under is left for the next time: that may be an owner who
@@ -104,11 +108,17 @@ pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Resu
             owned.push(Fence { key, term });
             continue;
         }
+        if row.is_some() && !locked {
+            continue;
+        }
+        let lease_end = match owner {
+            Some(other) => lease_end(tx, other).await?,
+            None => None,
+        };
         let evidence = match owner {
-            _ if row.is_some() && !locked => continue,
             None if term == Term(0) => "first",
             None => "released",
-            Some(other) if !is_alive(tx, other).await? => "expired",
+            Some(_) if lease_end.is_none_or(|end| has_expired(end, tx.now)) => "expired",
             Some(_) => continue,
         };
         let ver = row.map_or(1, |r| r.ver + 1);
@@ -119,7 +129,10 @@ pub(super) async fn claim(tx: &mut Tx, node: NodeId, keys: Vec<DutyKey>) -> Resu
         )
         .await?;
         tx.duty_changed(&text);
-        let data = serde_json::json!({ "node": node.0, "term": term.0 });
+        let mut data = serde_json::json!({ "node": node.0, "term": term.0 });
+        if evidence == "expired" {
+            data["lease_end"] = lease_end.map(Timestamp::as_microsecond).into();
+        }
         let happened = Happened {
             cause: evidence,
             data,

@@ -62,8 +62,14 @@ pub(super) fn end_node(tx: &mut Tx<'_>, id: NodeId, cause: &str) -> Result<bool>
 }
 
 pub(super) fn is_alive(read: &Read<'_>, id: NodeId) -> Result<bool> {
+    let end = lease_end(read, id)?;
+    Ok(end.is_some_and(|end| !has_expired(end, read.now)))
+}
+
+/// Until when a node's lease runs, or ran.
+fn lease_end(read: &Read<'_>, id: NodeId) -> Result<Option<Timestamp>> {
     let node = read.one(sql::GET_NODE, [int(id.0)], |row| row.node())?;
-    Ok(node.is_some_and(|n| !has_expired(n.expires_at, read.now)))
+    Ok(node.map(|node| node.expires_at))
 }
 
 pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Result<Vec<Fence>> {
@@ -81,10 +87,14 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Result
             owned.push(Fence { key, term });
             continue;
         }
+        let lease_end = match owner {
+            Some(other) => lease_end(tx, other)?,
+            None => None,
+        };
         let evidence = match owner {
             None if term == Term(0) => "first",
             None => "released",
-            Some(other) if !is_alive(tx, other)? => "expired",
+            Some(_) if lease_end.is_none_or(|end| has_expired(end, tx.now)) => "expired",
             Some(_) => continue,
         };
         let ver = row.map_or(1, |r| r.ver + 1);
@@ -93,7 +103,10 @@ pub(super) fn claim(tx: &mut Tx<'_>, node: NodeId, keys: Vec<DutyKey>) -> Result
             sql::PUT_DUTY,
             (text.as_str(), int(term.0), int(node.0), ver),
         )?;
-        let data = serde_json::json!({ "node": node.0, "term": term.0 });
+        let mut data = serde_json::json!({ "node": node.0, "term": term.0 });
+        if evidence == "expired" {
+            data["lease_end"] = lease_end.map(Timestamp::as_microsecond).into();
+        }
         let happened = Happened {
             cause: evidence,
             data,

@@ -87,6 +87,7 @@ fn keys(e: &Event) -> &'static [&'static str] {
         Kind::AttemptEnded => &["code", "end", "message"],
         Kind::SessionRegistered => &["incarnation", "pool", "slots", "worker"],
         Kind::NodeRegistered => &["address"],
+        Kind::DutyAcquired if e.cause == "expired" => &["lease_end", "node", "term"],
         Kind::DutyAcquired => &["node", "term"],
         Kind::DutyReleased => &["term"],
         Kind::ShardDiscarded => &["by", "reason"],

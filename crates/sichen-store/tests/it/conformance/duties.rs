@@ -1,7 +1,7 @@
 //! Server nodes and duties.
 
 use jiff::SignedDuration;
-use sichen_core::event::Kind;
+use sichen_core::event::{Event, Kind};
 use sichen_core::ids::{NodeId, Term};
 use sichen_core::model::DutyKey;
 use sichen_core::port::{Fence, RenewedNode};
@@ -19,10 +19,21 @@ fn claim(b: &Bench, node: NodeId, key: DutyKey) -> Vec<Fence> {
     wait(b.store.claim_duties(b.op(), node, vec![key]))
 }
 
-fn last_cause(b: &Bench) -> String {
+fn last_acquired(b: &Bench) -> Event {
     let events = b.dump().events;
     let event = events.into_iter().rfind(|e| e.kind == Kind::DutyAcquired);
-    event.expect("somebody acquired it").cause
+    event.expect("somebody acquired it")
+}
+
+fn last_cause(b: &Bench) -> String {
+    last_acquired(b).cause
+}
+
+/// When the lease ended of who had the duty before, as the takeover's event says.
+fn last_lease_end(b: &Bench) -> Option<i64> {
+    let data: serde_json::Value =
+        serde_json::from_str(&last_acquired(b).data).expect("data of an event");
+    data["lease_end"].as_i64()
 }
 
 pub fn a_free_duty_is_claimed_and_its_term_rises_with_each_owner(b: &Bench) {
@@ -76,15 +87,19 @@ pub fn an_owner_that_claims_again_keeps_its_term(b: &Bench) {
 pub fn an_expired_owners_duty_is_claimed_by_another(b: &Bench) {
     let (one, two) = (short_node(b), b.node());
     let old = claim(b, one, pool_key());
+    assert_eq!(last_lease_end(b), None, "nobody had it before");
     b.pass(4);
     assert!(
         claim(b, two, pool_key()).is_empty(),
         "it lives for another second"
     );
     b.pass(1);
+    let end = b.now().as_microsecond();
+    b.pass(2);
     let new = claim(b, two, pool_key());
     assert!(new[0].term > old[0].term);
     assert_eq!(last_cause(b), "expired");
+    assert_eq!(last_lease_end(b), Some(end));
 }
 
 pub fn a_release_under_an_old_term_is_passed_over(b: &Bench) {
@@ -134,6 +149,7 @@ pub fn an_ended_node_is_not_renewed_and_its_duties_are_free(b: &Bench) {
     let new = claim(b, two, pool_key());
     assert!(new[0].term > old[0].term);
     assert_eq!(last_cause(b), "expired");
+    assert_eq!(last_lease_end(b), Some(ended.at.as_microsecond()));
 }
 
 pub fn live_nodes_and_all_duties_are_listed(b: &Bench) {
