@@ -41,6 +41,10 @@ pub struct Options {
     pub partial: bool,
     /// `seq` is the order of commits (memory, SQLite): order between entities is judged too.
     pub seq_is_commit_order: bool,
+    /// Of transactions that locked one row, the first has the lower `seq` (every store): each draws its
+    /// numbers while it holds its locks. So order between entities is judged where both events are written
+    /// under a lock on one row.
+    pub seq_is_lock_order: bool,
     /// Nothing is in flight any more: every run must be closed.
     pub quiescent: bool,
     /// What must have been seen, and how often, for the check to mean anything.
@@ -229,6 +233,11 @@ impl Checker {
     /// before its first event.
     pub fn seq_is_commit_order(&mut self, yes: bool) {
         self.options.seq_is_commit_order = yes;
+    }
+
+    /// Whether events that were written under a lock on one row come in the order in which they held it.
+    fn is_order_of_locks(&self) -> bool {
+        self.options.seq_is_commit_order || self.options.seq_is_lock_order
     }
 
     /// Takes the next event of the log.
@@ -520,7 +529,7 @@ impl Checker {
         } else {
             fold.state
         };
-        if event.kind == Kind::AttemptGranted && self.options.seq_is_commit_order {
+        if event.kind == Kind::AttemptGranted && self.is_order_of_locks() {
             self.may_be_granted(key.run, data.session.map(SessionId))?;
         }
         let fold = shard(&mut self.shards, key);

@@ -41,8 +41,11 @@ impl Checker {
             return fold::broken(Invariant::I4, message);
         }
         let job = job_of(data).and_then(|uid| self.jobs.get(&uid));
-        let Some(job) = job.filter(|job| self.options.seq_is_commit_order && !job.trail.closed)
-        else {
+        // Who writes a run holds its job's row, or is behind its gate, which the job's changes shut; a
+        // backfill's step holds the backfill's.
+        let ordered = self.options.seq_is_commit_order
+            || (self.options.seq_is_lock_order && data.backfill.is_none());
+        let Some(job) = job.filter(|job| ordered && !job.trail.closed) else {
             return Ok(());
         };
         if job.deleted {
@@ -59,7 +62,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Judges a grant by its run and by whom it goes to, where the log's order is that of commits.
+    /// Judges a grant by its run and by whom it goes to. It is written under locks on both, as are a run's
+    /// stop and a session's end.
     pub(super) fn may_be_granted(
         &self,
         id: RunId,

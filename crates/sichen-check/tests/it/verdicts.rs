@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use sichen_check::{Checker, Invariant, Options, Outcome, Sight, Verdict, check_dump, jsonl};
 use sichen_core::event::{Event, Kind};
 
-use crate::history::{History, Minutes, valid};
+use crate::history::{History, Minutes, Rng, valid};
+use crate::rights::{grant_after_stop, grant_to_the_dead, use_old_revision};
 
 pub fn options() -> Options {
     Options {
@@ -153,6 +154,47 @@ fn a_million_events_are_judged_within_ten_seconds() {
         history.dump.shards.len()
     );
     assert!(took.as_secs() < 10, "{events} events took {took:?}");
+}
+
+/// What a log of PostgreSQL tells: which of two came first where both held a lock on one row.
+#[test]
+fn the_order_of_locks_decides_what_is_written_under_one() {
+    use Invariant as I;
+    type Inject = fn(&mut History, &mut Rng) -> bool;
+    let judge_locks = |history: &History, seq_is_lock_order: bool| {
+        let options = Options {
+            seq_is_commit_order: false,
+            seq_is_lock_order,
+            ..options()
+        };
+        check_dump(&history.dump, options, &history.acks)
+    };
+    let undecided =
+        |verdict: &Verdict| -> Vec<I> { verdict.unknown.iter().map(|u| u.invariant).collect() };
+    let sound = valid(11, 3_000);
+    let verdict = judge_locks(&sound, true);
+    assert_eq!(verdict.violation_count, 0, "{verdict}");
+    assert_eq!(undecided(&verdict), [I::I29, I::I30, I::I31]);
+    let verdict = judge_locks(&sound, false);
+    assert_eq!(
+        undecided(&verdict),
+        [I::I6, I::I19, I::I29, I::I30, I::I31, I::I40]
+    );
+    let faults: [(I, Inject); 3] = [
+        (I::I6, use_old_revision),
+        (I::I19, grant_to_the_dead),
+        (I::I40, grant_after_stop),
+    ];
+    for (invariant, inject) in faults {
+        let found = (1..50).find_map(|seed| {
+            let mut history = valid(seed, 1_500);
+            let suits = inject(&mut history, &mut Rng(seed));
+            suits.then_some(history)
+        });
+        let verdict = judge_locks(&found.expect("a history with a place for it"), true);
+        let named: Vec<I> = verdict.violations.iter().map(|v| v.invariant).collect();
+        assert_eq!(named, [invariant], "{verdict}");
+    }
 }
 
 /// Logs of before the takeover's event told it.

@@ -111,6 +111,7 @@ impl Question {
             quiescent: self.quiescent,
             partial: self.since.is_some(),
             seq_is_commit_order: self.seq_is_commit_order,
+            seq_is_lock_order: true,
             minimums: vec![(Sight::Event, 1)],
             ..Options::default()
         }

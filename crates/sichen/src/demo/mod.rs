@@ -349,6 +349,7 @@ async fn judge_history(store: &StoreAt, scene: Scene) -> anyhow::Result<History>
     let damage = u64::from(scene != Scene::Gentle);
     let options = Options {
         seq_is_commit_order: store.seq_is_commit_order(),
+        seq_is_lock_order: true,
         quiescent: true,
         minimums: vec![
             (Sight::RunSettled, 2),

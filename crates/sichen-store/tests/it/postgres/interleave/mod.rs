@@ -193,7 +193,10 @@ fn complaint(
     if folds.is_err() {
         return Some("the rows are not what the events say".to_owned());
     }
-    let mut checker = Checker::new(Checking::default());
+    let mut checker = Checker::new(Checking {
+        seq_is_lock_order: true,
+        ..Checking::default()
+    });
     for event in &dump.events {
         checker.event(event);
     }
