@@ -65,6 +65,14 @@ fn time_missed_by_every_node_is_decided_once_by_whoever_comes_back() {
     assert_eq!(missed("paused"), [0_i64; 0], "nothing of a pause runs");
     assert_eq!(missed("all").len(), 4);
     each_second_ran(&peers.nodes[2], "all", 6);
+    for name in ["latest", "paused", "all"] {
+        peers.nodes[2].client.ok(&format!("pause {name}"));
+        until("what has begun has ended", || {
+            let runs = peers.nodes[2].client.json(&format!("runs {name}"));
+            let runs = runs["items"].as_array().unwrap();
+            runs.iter().all(|run| run["state"] == "succeeded")
+        });
+    }
     peers.nodes[0].history_is_accepted();
     // A second evaluator has one run or one reason for each instant.
     peers.nodes[1].client.ok("audit --all");
